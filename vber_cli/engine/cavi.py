@@ -1,0 +1,260 @@
+"""Mean-field coordinate ascent for the paper's model, sparse and exact (MODEL.md section 1).
+
+One sweep is `local` (φ from λ), `accumulate` (λ from φ) and `elbo` (the bound, right after the λ step).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vber_cli.engine import cavi_kernels as kernels
+from vber_cli.engine.parallel import map_ranges, ranges
+from vber_cli.model.prior import Prior, value_counts
+from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
+
+_RECORDS_PER_PART = 16384
+
+
+@dataclass(frozen=True)
+class Linkage:
+    """φ: which individual each record describes.
+
+    Individuals that some record leans on are *stored*, numbered 0..n_stored-1; the other K − n_stored are alike (their
+    λ is the same by symmetry) and share the mass `rest`. A record without any observed value is spread evenly over all
+    K individuals; nothing is stored for it.
+
+    Attributes
+    ----------
+    ptr, individual, phi
+        CSR over records: (N + 1,) int64, (E,) int32 ascending within a row, (E,) float64.
+    rest
+        (N,) float64, Σ of φ over the individuals that are not stored.
+    blank
+        (N,) bool, records without any observed value.
+    n_individuals, n_stored
+        K and the number of stored individuals.
+    """
+
+    ptr: LongArray
+    individual: IntArray
+    phi: FloatArray
+    rest: FloatArray
+    blank: np.ndarray
+    n_individuals: int
+    n_stored: int
+
+    @property
+    def n_rest(self) -> int:
+        return self.n_individuals - self.n_stored
+
+
+@dataclass(frozen=True)
+class FieldCounts:
+    """c = λ − A, where it is positive (MODEL.md section 1).
+
+    Attributes
+    ----------
+    cell_ptr, cell_value, cell_count
+        CSR over (individual, field) pairs: (n_stored · F + 1,) int64; (C,) int32 values numbered through all fields,
+        ascending within a pair; (C,) float64.
+    n_observed
+        (n_stored, F) float64, N_kf.
+    rest_count, rest_observed
+        (ΣV_f,) and (F,) float64: c and N of one individual of the rest.
+    """
+
+    cell_ptr: LongArray
+    cell_value: IntArray
+    cell_count: FloatArray
+    n_observed: FloatArray
+    rest_count: FloatArray
+    rest_observed: FloatArray
+
+    @property
+    def n_stored(self) -> int:
+        return int(self.n_observed.shape[0])
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one sweep did: the ELBO after it and the largest change of any φ (nan in the first)."""
+
+    number: int
+    elbo: float
+    max_change: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fixed point, or where the sweeps ended."""
+
+    linkage: Linkage
+    counts: FieldCounts
+    elbo: float
+    n_sweeps: int
+    converged: bool
+
+
+def blank_records(records: Records) -> np.ndarray:
+    """(N,) bool: records without any observed value."""
+    return np.asarray((records.codes < 0).all(axis=1))
+
+
+def hard_linkage(records: Records, individual_of_record: IntArray, n_individuals: int) -> Linkage:
+    """φ = 1 for the individual given; `individual_of_record` (N,) int32 must use 0..n−1 without gaps."""
+    blank = blank_records(records)
+    n_stored = int(individual_of_record.max()) + 1 if len(individual_of_record) else 0
+    ptr = np.concatenate([[0], np.cumsum(~blank)]).astype(np.int64)
+    individual = np.ascontiguousarray(individual_of_record[~blank], dtype=np.int32)
+    rest = np.where(blank, (n_individuals - n_stored) / n_individuals, 0.0)
+    return Linkage(ptr, individual, np.ones(len(individual)), rest, blank, n_individuals, n_stored)
+
+
+def accumulate(records: Records, prior: Prior, linkage: Linkage, threads: int = 1) -> FieldCounts:
+    """The global step: c_kfv = Σ_dr φ_drk 1{x_drf = v}."""
+    ptr, record, weight = kernels.transpose_kernel(
+        linkage.ptr, linkage.individual, linkage.phi, linkage.n_stored
+    )
+    parts = map_ranges(
+        lambda lo, hi: kernels.cells_kernel(lo, hi, records.codes, prior.value_ptr, ptr, record, weight),
+        ranges(linkage.n_stored, _RECORDS_PER_PART),
+        threads,
+    )
+    n_fields = records.n_fields
+    sizes = _concatenate([part[0] for part in parts], np.int64)
+    cell_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    cell_value = _concatenate([part[1] for part in parts], np.int32)
+    cell_count = _concatenate([part[2] for part in parts], np.float64)
+    pair = np.repeat(np.arange(linkage.n_stored * n_fields), sizes)
+    n_observed = np.bincount(pair, weights=cell_count, minlength=linkage.n_stored * n_fields)
+    n_observed = n_observed.reshape(linkage.n_stored, n_fields)
+    if linkage.n_rest > 0:
+        share = np.where(linkage.blank, 0.0, linkage.rest) / linkage.n_rest
+        rest_count = value_counts(records, prior.value_ptr, share)
+        rest_observed = np.add.reduceat(np.append(rest_count, 0.0), prior.value_ptr[:-1]) if n_fields else np.zeros(0)
+        rest_observed = np.where(np.diff(prior.value_ptr) > 0, rest_observed, 0.0)
+    else:
+        rest_count, rest_observed = np.zeros(int(prior.value_ptr[-1])), np.zeros(n_fields)
+    return FieldCounts(cell_ptr, cell_value, cell_count, n_observed, rest_count, rest_observed)
+
+
+def local(records: Records, prior: Prior, counts: FieldCounts, n_individuals: int, threads: int = 1) -> Linkage:
+    """The local step: φ_drk ∝ exp Σ_f [ψ(λ_kf,x) − ψ(Σ_u λ_kfu)]."""
+    alpha, n_stored = prior.alpha, counts.n_stored
+    psi_prior = kernels.digamma_kernel(alpha)
+    psi_cell, psi_total = kernels.expectations_kernel(
+        counts.cell_ptr, counts.cell_value, counts.cell_count, alpha, prior.concentration, counts.n_observed
+    )
+    post_ptr, post_individual, post_best = kernels.postings_kernel(
+        counts.cell_ptr, counts.cell_value, psi_cell, psi_total, len(alpha)
+    )
+    psi_rest = kernels.digamma_kernel(alpha + counts.rest_count)
+    psi_rest_total = kernels.digamma_kernel(prior.concentration + counts.rest_observed)
+    n_rest = n_individuals - n_stored
+    parts = map_ranges(
+        lambda lo, hi: kernels.local_kernel(
+            lo, hi, records.codes, prior.value_ptr, counts.cell_ptr, counts.cell_value, psi_cell, psi_total, psi_prior,
+            post_ptr, post_individual, post_best, psi_rest, psi_rest_total, n_rest,
+        ),
+        ranges(records.n_records, _RECORDS_PER_PART),
+        threads,
+    )  # fmt: skip
+    ptr = np.concatenate([[0], np.cumsum(_concatenate([part[0] for part in parts], np.int64))]).astype(np.int64)
+    blank = blank_records(records)
+    rest = np.where(blank, n_rest / n_individuals, _concatenate([part[3] for part in parts], np.float64))
+    return Linkage(
+        ptr,
+        _concatenate([part[1] for part in parts], np.int32),
+        _concatenate([part[2] for part in parts], np.float64),
+        rest,
+        blank,
+        n_individuals,
+        n_stored,
+    )
+
+
+def entropy(linkage: Linkage) -> float:
+    """H(φ) in nats."""
+    phi = linkage.phi[linkage.phi > 0]
+    rest = linkage.rest[(linkage.rest > 0) & ~linkage.blank]
+    total = -float(np.sum(phi * np.log(phi)))
+    if linkage.n_rest > 0:
+        total -= float(np.sum(rest * (np.log(rest) - math.log(linkage.n_rest))))
+    return total + float(linkage.blank.sum()) * math.log(linkage.n_individuals)
+
+
+def elbo(records: Records, prior: Prior, linkage: Linkage, counts: FieldCounts) -> float:
+    """The paper's bound right after a global step: −N log K + H(φ) + Σ_kf [log B(λ_kf) − log B(A_f)]."""
+    alpha = prior.alpha
+    own = kernels.log_partition_kernel(
+        counts.cell_ptr, counts.cell_value, counts.cell_count, alpha, prior.concentration, counts.n_observed
+    )
+    rest = 0.0
+    if linkage.n_rest > 0:
+        rest = linkage.n_rest * kernels.rest_log_partition_kernel(
+            counts.rest_count, counts.rest_observed, alpha, prior.concentration
+        )
+    return -records.n_records * math.log(linkage.n_individuals) + entropy(linkage) + float(np.sum(own)) + rest
+
+
+def fit(
+    records: Records,
+    prior: Prior,
+    start: Linkage,
+    *,
+    max_sweeps: int,
+    tol: float,
+    threads: int = 1,
+    on_sweep: Callable[[Sweep], None] | None = None,
+) -> Fit:
+    """Sweep until no φ changes by more than `tol` in a sweep, or `max_sweeps` have been made.
+
+    Parameters
+    ----------
+    records, prior
+        The data and A.
+    start
+        The φ from which the first λ is computed.
+    max_sweeps
+        At least 1.
+    tol
+        The stop criterion: the largest change of any φ in the last sweep is at most this.
+    threads
+        Has no influence on the result.
+    on_sweep
+        Called after every sweep.
+
+    Returns
+    -------
+    Fit
+        φ, λ − A and the ELBO after the last sweep; λ = A + Σφ1 holds exactly for them.
+    """
+    linkage, counts = start, accumulate(records, prior, start, threads)
+    value = -math.inf
+    for number in range(1, max_sweeps + 1):
+        previous = linkage
+        linkage = local(records, prior, counts, start.n_individuals, threads)
+        counts = accumulate(records, prior, linkage, threads)
+        value = elbo(records, prior, linkage, counts)
+        change = largest_change(linkage, previous)
+        if on_sweep is not None:
+            on_sweep(Sweep(number, value, change))
+        if change <= tol:
+            return Fit(linkage, counts, value, number, True)
+    return Fit(linkage, counts, value, max_sweeps, False)
+
+
+def largest_change(linkage: Linkage, previous: Linkage) -> float:
+    """Largest |Δφ| over all (record, individual) entries, the rest included."""
+    largest = kernels.change_kernel(
+        linkage.ptr, linkage.individual, linkage.phi, previous.ptr, previous.individual, previous.phi
+    )
+    return max(float(largest), float(np.max(np.abs(linkage.rest - previous.rest), initial=0.0)))
+
+
+def _concatenate(parts: list[np.ndarray], dtype: type) -> np.ndarray:
+    return np.concatenate(parts) if parts else np.empty(0, dtype)

@@ -1,0 +1,306 @@
+"""Kernels of the coordinate-ascent loop. Shapes as in MODEL.md section 1, sparse as its last paragraph says.
+
+Values of all fields are numbered through: value v of field f is `value_ptr[f] + v`. A *cell* is one (individual, field,
+value) with mass, c_kfv > 0; the cells of individual k and field f are `cell_ptr[k * F + f] : cell_ptr[k * F + f + 1]`,
+sorted by value. All individuals without a cell of their own are alike and counted together as the rest.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+
+from vber_cli.engine.special_kernels import digamma, log_rising
+
+# A term this far (in nats) below the largest one is beyond double precision: it is left out and bounded.
+NEGLIGIBLE = 40.0
+_LINEAR_SEARCH_BELOW = 12
+
+
+@nb.njit(cache=True, nogil=True)
+def transpose_kernel(ptr, individual, phi, n_stored):  # type: ignore[no-untyped-def]
+    """φ by individual instead of by record: (row pointers, records, φ), records ascending within an individual."""
+    out_ptr = np.zeros(n_stored + 1, np.int64)
+    for e in range(len(individual)):
+        out_ptr[individual[e] + 1] += 1
+    for k in range(n_stored):
+        out_ptr[k + 1] += out_ptr[k]
+    fill = out_ptr[:-1].copy()
+    record = np.empty(len(individual), np.int32)
+    weight = np.empty(len(individual), np.float64)
+    for r in range(len(ptr) - 1):
+        for e in range(ptr[r], ptr[r + 1]):
+            k = individual[e]
+            record[fill[k]] = r
+            weight[fill[k]] = phi[e]
+            fill[k] += 1
+    return out_ptr, record, weight
+
+
+@nb.njit(cache=True, nogil=True)
+def cells_kernel(lo, hi, codes, value_ptr, ptr, record, weight):  # type: ignore[no-untyped-def]
+    """Cells of individuals lo..hi-1: (cells per (individual, field), value, count), c_kfv = Σ_r φ_rk 1{x_rf = v}."""
+    n_fields = codes.shape[1]
+    size = np.zeros((hi - lo) * n_fields, np.int64)
+    capacity = (ptr[hi] - ptr[lo]) * n_fields
+    value = np.empty(capacity, np.int32)
+    count = np.empty(capacity, np.float64)
+    used = 0
+    for k in range(lo, hi):
+        m = ptr[k + 1] - ptr[k]
+        for f in range(n_fields):
+            first = used
+            if m <= 2 * _LINEAR_SEARCH_BELOW:
+                for e in range(ptr[k], ptr[k + 1]):
+                    v = codes[record[e], f]
+                    if v < 0:
+                        continue
+                    g = value_ptr[f] + v
+                    at = used
+                    while at > first and value[at - 1] > g:
+                        at -= 1
+                    if at > first and value[at - 1] == g:
+                        count[at - 1] += weight[e]
+                        continue
+                    for j in range(used, at, -1):
+                        value[j] = value[j - 1]
+                        count[j] = count[j - 1]
+                    value[at] = g
+                    count[at] = weight[e]
+                    used += 1
+            else:
+                order = np.argsort(codes[record[ptr[k] : ptr[k + 1]], f], kind="mergesort")
+                for j in order:
+                    e = ptr[k] + j
+                    v = codes[record[e], f]
+                    if v < 0:
+                        continue
+                    g = value_ptr[f] + v
+                    if used > first and value[used - 1] == g:
+                        count[used - 1] += weight[e]
+                    else:
+                        value[used] = g
+                        count[used] = weight[e]
+                        used += 1
+            size[(k - lo) * n_fields + f] = used - first
+    return size, value[:used].copy(), count[:used].copy()
+
+
+@nb.njit(cache=True, nogil=True)
+def expectations_kernel(cell_ptr, cell_value, cell_count, prior, prior_total, n_observed):  # type: ignore[no-untyped-def]
+    """ψ(A_fv + c_kfv) of every cell and ψ(A_f• + N_kf) of every (individual, field)."""
+    psi_cell = np.empty(len(cell_value), np.float64)
+    psi_total = np.empty(n_observed.shape, np.float64)
+    n_fields = n_observed.shape[1]
+    for k in range(n_observed.shape[0]):
+        for f in range(n_fields):
+            psi_total[k, f] = digamma(prior_total[f] + n_observed[k, f])
+            for e in range(cell_ptr[k * n_fields + f], cell_ptr[k * n_fields + f + 1]):
+                psi_cell[e] = digamma(prior[cell_value[e]] + cell_count[e])
+    return psi_cell, psi_total
+
+
+@nb.njit(cache=True, nogil=True)
+def postings_kernel(cell_ptr, cell_value, psi_cell, psi_total, n_values_total):  # type: ignore[no-untyped-def]
+    """Individuals that hold each value (CSR over values), and the best factor any of them gives a record with it."""
+    n_stored, n_fields = psi_total.shape
+    ptr = np.zeros(n_values_total + 1, np.int64)
+    best = np.full(n_values_total, -np.inf)
+    for e in range(len(cell_value)):
+        ptr[cell_value[e] + 1] += 1
+    for v in range(n_values_total):
+        ptr[v + 1] += ptr[v]
+    fill = ptr[:-1].copy()
+    individual = np.empty(len(cell_value), np.int32)
+    for k in range(n_stored):
+        for f in range(n_fields):
+            for e in range(cell_ptr[k * n_fields + f], cell_ptr[k * n_fields + f + 1]):
+                v = cell_value[e]
+                individual[fill[v]] = k
+                fill[v] += 1
+                best[v] = max(best[v], psi_cell[e] - psi_total[k, f])
+    return ptr, individual, best
+
+
+@nb.njit(cache=True, nogil=True, inline="always")
+def _score(k, r, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, psi_prior):  # type: ignore[no-untyped-def]
+    """Σ_f [ψ(λ_kf,x_rf) − ψ(Σ_u λ_kfu)] over the record's observed fields."""
+    n_fields = codes.shape[1]
+    total = 0.0
+    for f in range(n_fields):
+        v = codes[r, f]
+        if v < 0:
+            continue
+        g = value_ptr[f] + v
+        lo, hi = cell_ptr[k * n_fields + f], cell_ptr[k * n_fields + f + 1]
+        while hi - lo > _LINEAR_SEARCH_BELOW:
+            mid = (lo + hi) // 2
+            if cell_value[mid] <= g:
+                lo = mid
+            else:
+                hi = mid
+        part = psi_prior[g]
+        for e in range(lo, hi):
+            if cell_value[e] == g:
+                part = psi_cell[e]
+                break
+        total += part - psi_total[k, f]
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
+def local_kernel(  # type: ignore[no-untyped-def]
+    lo, hi, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, psi_prior,
+    post_ptr, post_individual, post_best, psi_rest, psi_rest_total, n_rest,
+):  # fmt: skip
+    """The local step for records lo..hi-1: φ_dr over the stored individuals and, in one number, over the rest.
+
+    Every field's factor is at most `post_best` where a value is shared and at most ψ(A_fx) − min_k ψ(A_f• + N_kf) where
+    it is not. Fields are walked from the rarest value on; an individual met in none of the fields walked so far cannot
+    score above a bound, and once that bound is negligible beside the best score found the walk ends. What is left out
+    is thereby at most `n_stored · e^-NEGLIGIBLE` of the row. Returns (row sizes, individuals ascending, φ, φ of rest).
+    """
+    n_stored, n_fields = psi_total.shape
+    unshared_total = np.empty(n_fields)
+    for f in range(n_fields):
+        unshared_total[f] = psi_total[:, f].min() if n_stored else 0.0
+    log_stored = math.log(max(n_stored, 1))
+    size = np.zeros(hi - lo, np.int64)
+    rest = np.zeros(hi - lo, np.float64)
+    capacity = 4 * (hi - lo) + 64
+    individual = np.empty(capacity, np.int32)
+    phi = np.empty(capacity, np.float64)
+    used = 0
+    seen = np.full(n_stored, -1, np.int64)
+    fields = np.empty(n_fields, np.int64)
+    length = np.empty(n_fields, np.int64)
+    for r in range(lo, hi):
+        m = 0
+        bound = 0.0
+        score_rest = 0.0
+        for f in range(n_fields):
+            v = codes[r, f]
+            if v < 0:
+                continue
+            g = value_ptr[f] + v
+            n_holders = post_ptr[g + 1] - post_ptr[g]
+            at = m
+            while at > 0 and length[at - 1] > n_holders:
+                fields[at], length[at] = fields[at - 1], length[at - 1]
+                at -= 1
+            fields[at], length[at] = f, n_holders
+            m += 1
+            bound += max(post_best[g], psi_prior[g] - unshared_total[f])
+            score_rest += psi_rest[g] - psi_rest_total[f]
+        if m == 0:
+            continue  # a record without a value is spread evenly over all K; nothing is stored for it
+        best = score_rest + math.log(n_rest) if n_rest > 0 else -np.inf
+        first = used
+        walked = 0
+        while True:
+            if bound + log_stored < best - NEGLIGIBLE or walked > m:
+                break
+            if walked < m:
+                g = value_ptr[fields[walked]] + codes[r, fields[walked]]
+                begin, end = post_ptr[g], post_ptr[g + 1]
+            else:
+                begin, end = 0, n_stored  # nothing shared decides: look at everyone
+            for e in range(begin, end):
+                k = post_individual[e] if walked < m else e
+                if seen[k] == r:
+                    continue
+                seen[k] = r
+                score = _score(k, r, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, psi_prior)
+                if score < best - NEGLIGIBLE - log_stored:
+                    continue
+                best = max(best, score)
+                if used == capacity:
+                    capacity *= 2
+                    grown, grown_phi = np.empty(capacity, np.int32), np.empty(capacity, np.float64)
+                    grown[:used], grown_phi[:used] = individual[:used], phi[:used]
+                    individual, phi = grown, grown_phi
+                individual[used] = k
+                phi[used] = score
+                used += 1
+            if walked < m:
+                g = value_ptr[fields[walked]] + codes[r, fields[walked]]
+                unshared = psi_prior[g] - unshared_total[fields[walked]]
+                bound += unshared - max(post_best[g], unshared)
+            walked += 1
+        kept = first
+        total = 0.0
+        for e in range(first, used):
+            if phi[e] >= best - NEGLIGIBLE:
+                individual[kept], phi[kept] = individual[e], math.exp(phi[e] - best)
+                total += phi[kept]
+                kept += 1
+        used = kept
+        if n_rest > 0:
+            rest[r - lo] = n_rest * math.exp(score_rest - best)
+            total += rest[r - lo]
+            rest[r - lo] /= total
+        order = np.argsort(individual[first:used], kind="mergesort")
+        sorted_individual, sorted_phi = individual[first:used][order], phi[first:used][order]
+        for j in range(used - first):
+            individual[first + j] = sorted_individual[j]
+            phi[first + j] = sorted_phi[j] / total
+        size[r - lo] = used - first
+    return size, individual[:used].copy(), phi[:used].copy(), rest
+
+
+@nb.njit(cache=True, nogil=True)
+def log_partition_kernel(cell_ptr, cell_value, cell_count, prior, prior_total, n_observed):  # type: ignore[no-untyped-def]
+    """Σ_f [log B(λ_kf) − log B(A_f)] per individual, shape (n_stored,)."""
+    n_stored, n_fields = n_observed.shape
+    out = np.zeros(n_stored)
+    for k in range(n_stored):
+        total = 0.0
+        for f in range(n_fields):
+            total -= log_rising(prior_total[f], n_observed[k, f])
+            for e in range(cell_ptr[k * n_fields + f], cell_ptr[k * n_fields + f + 1]):
+                total += log_rising(prior[cell_value[e]], cell_count[e])
+        out[k] = total
+    return out
+
+
+@nb.njit(cache=True, nogil=True)
+def rest_log_partition_kernel(rest_count, rest_observed, prior, prior_total):  # type: ignore[no-untyped-def]
+    """Σ_f [log B(λ) − log B(A_f)] of one individual of the rest."""
+    total = 0.0
+    for f in range(len(rest_observed)):
+        total -= log_rising(prior_total[f], rest_observed[f])
+    for v in range(len(rest_count)):
+        if rest_count[v] > 0.0:
+            total += log_rising(prior[v], rest_count[v])
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
+def digamma_kernel(x):  # type: ignore[no-untyped-def]
+    """ψ of every element of a one-dimensional array."""
+    out = np.empty(len(x))
+    for i in range(len(x)):
+        out[i] = digamma(x[i])
+    return out
+
+
+@nb.njit(cache=True, nogil=True)
+def change_kernel(ptr, individual, phi, old_ptr, old_individual, old_phi):  # type: ignore[no-untyped-def]
+    """Largest |φ − φ_old| over all entries of two row-sorted sparse matrices."""
+    largest = 0.0
+    for r in range(len(ptr) - 1):
+        i, j = ptr[r], old_ptr[r]
+        while i < ptr[r + 1] or j < old_ptr[r + 1]:
+            if j == old_ptr[r + 1] or (i < ptr[r + 1] and individual[i] < old_individual[j]):
+                largest = max(largest, phi[i])
+                i += 1
+            elif i == ptr[r + 1] or individual[i] > old_individual[j]:
+                largest = max(largest, old_phi[j])
+                j += 1
+            else:
+                largest = max(largest, abs(phi[i] - old_phi[j]))
+                i += 1
+                j += 1
+    return largest

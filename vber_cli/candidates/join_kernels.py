@@ -1,0 +1,161 @@
+"""Kernels that list the pairs of records within groups, and score them field by field."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+
+@nb.njit(cache=True, nogil=True)
+def pair_evidence_kernel(a, b, codes, match, mismatch):  # type: ignore[no-untyped-def]
+    """Evidence in nats of every pair (a[i], b[i]); `match` (N, F) float32 per record, `mismatch` (F,)."""
+    out = np.empty(len(a), np.float64)
+    for i in range(len(a)):
+        total = 0.0
+        for f in range(codes.shape[1]):
+            v, w = codes[a[i], f], codes[b[i], f]
+            if v >= 0 and w >= 0:
+                total += match[a[i], f] if v == w else mismatch[f]
+        out[i] = total
+    return out
+
+
+@nb.njit(cache=True, nogil=True, inline="always")
+def _emit(a, b, codes, match, mismatch, threshold, out_a, out_b, used):  # type: ignore[no-untyped-def]
+    """Append the pair if its evidence exceeds the threshold; returns how many are in the buffer."""
+    total = 0.0
+    for f in range(codes.shape[1]):
+        v, w = codes[a, f], codes[b, f]
+        if v >= 0 and w >= 0:
+            total += match[a, f] if v == w else mismatch[f]
+    if total > threshold:
+        if used < len(out_a):
+            out_a[used] = min(a, b)
+            out_b[used] = max(a, b)
+        return used + 1
+    return used
+
+
+@nb.njit(cache=True, nogil=True)
+def key_kernel(codes, fields):  # type: ignore[no-untyped-def]
+    """A 64-bit key of the codes of `fields` for every record, and whether all of them are observed."""
+    key = np.zeros(len(codes), np.uint64)
+    complete = np.ones(len(codes), np.bool_)
+    for r in range(len(codes)):
+        h = np.uint64(0)
+        for f in fields:
+            if codes[r, f] < 0:
+                complete[r] = False
+                break
+            h = (h ^ np.uint64(codes[r, f] + 1)) * np.uint64(0x9E3779B97F4A7C15)
+            h ^= h >> np.uint64(29)
+            h *= np.uint64(0xBF58476D1CE4E5B9)
+            h ^= h >> np.uint64(32)
+        key[r] = h
+    return key, complete
+
+
+@nb.njit(cache=True, nogil=True)
+def _refine(  # type: ignore[no-untyped-def]
+    members, codes, others, match, mismatch, cap, threshold, out_a, out_b, used
+):
+    """Pairs of an over-full group that agree on at least one more field, without repeating work field by field.
+
+    An explicit stack of (begin, end, next field): a group of at most `cap` records is compared in full; a larger one
+    is split by each remaining field in turn; when no field is left its records are alike in all fields but missing
+    ones, and each is compared with the next `cap` of them.
+    """
+    compared = 0
+    pool = members.copy()
+    stack_begin, stack_end, stack_depth = [np.int64(0)], [np.int64(len(pool))], [np.int64(0)]
+    work = [pool]
+    while len(stack_begin) > 0:
+        begin, end, depth = stack_begin.pop(), stack_end.pop(), stack_depth.pop()
+        part = work.pop()
+        size = end - begin
+        if size <= cap or depth == len(others):
+            for i in range(begin, end):
+                for j in range(i + 1, min(end, i + 1 + cap)):
+                    compared += 1
+                    used = _emit(part[i], part[j], codes, match, mismatch, threshold, out_a, out_b, used)
+            continue
+        for d in range(depth, len(others)):
+            f = others[d]
+            group = part[begin:end]
+            order = np.argsort(codes[group, f], kind="mergesort")
+            ordered = group[order]
+            i = 0
+            while i < size and codes[ordered[i], f] < 0:
+                i += 1
+            while i < size:
+                j = i + 1
+                while j < size and codes[ordered[j], f] == codes[ordered[i], f]:
+                    j += 1
+                if j - i > 1:
+                    stack_begin.append(i)
+                    stack_end.append(j)
+                    stack_depth.append(d + 1)
+                    work.append(ordered)
+                i = j
+    return used, compared
+
+
+@nb.njit(cache=True, nogil=True)
+def join_kernel(  # type: ignore[no-untyped-def]
+    order, group_ptr, lo, hi, codes, others, match, mismatch, cap, threshold, out_a, out_b
+):
+    """Pairs within groups lo..hi-1 (`order[group_ptr[g]:group_ptr[g+1]]`) whose evidence exceeds the threshold.
+
+    Returns (pairs found, pairs compared); pairs beyond the buffer's length are counted but not stored.
+    """
+    used = 0
+    compared = 0
+    for g in range(lo, hi):
+        begin, end = group_ptr[g], group_ptr[g + 1]
+        if end - begin > cap and len(others) > 0:
+            used, more = _refine(
+                order[begin:end], codes, others, match, mismatch, cap, threshold, out_a, out_b, used
+            )
+            compared += more
+            continue
+        for i in range(begin, end):
+            for j in range(i + 1, end):
+                compared += 1
+                used = _emit(order[i], order[j], codes, match, mismatch, threshold, out_a, out_b, used)
+    return used, compared
+
+
+@nb.njit(cache=True, nogil=True)
+def all_pairs_kernel(lo, hi, codes, match, mismatch, threshold, out_a, out_b):  # type: ignore[no-untyped-def]
+    """Pairs (a, b) with lo ≤ a < hi, a < b < N whose evidence exceeds the threshold, as `join_kernel`."""
+    used = 0
+    for a in range(lo, hi):
+        for b in range(a + 1, len(codes)):
+            used = _emit(a, b, codes, match, mismatch, threshold, out_a, out_b, used)
+    return used
+
+
+@nb.njit(cache=True, nogil=True)
+def audit_kernel(records, codes, match, mismatch, log_new, floor, pair_record, pair_weight, pair_other):  # type: ignore[no-untyped-def]
+    """Each record of the sample against all N: partners above the floor, with their evidence.
+
+    Fills the three buffers and returns how many pairs there are (those beyond the buffers are counted only).
+    """
+    used = 0
+    for i in range(len(records)):
+        a = records[i]
+        for b in range(len(codes)):
+            if b == a:
+                continue
+            total = 0.0
+            for f in range(codes.shape[1]):
+                v, w = codes[a, f], codes[b, f]
+                if v >= 0 and w >= 0:
+                    total += match[a, f] if v == w else mismatch[f]
+            if total - log_new > floor:
+                if used < len(pair_record):
+                    pair_record[used] = i
+                    pair_other[used] = b
+                    pair_weight[used] = total - log_new
+                used += 1
+    return used

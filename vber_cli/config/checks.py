@@ -1,0 +1,108 @@
+"""What the texts of single options must look like; every check raises `UsageError` with `where` in front."""
+
+from __future__ import annotations
+
+import math
+
+from vber_cli.config.option import nearest
+from vber_cli.errors import UsageError
+
+FIELD_TYPES = ("category", "text", "number", "date", "longtext")
+_BYTES_OF_UNIT = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def check_name(text: str, where: str) -> None:
+    """Refuse an empty text."""
+    if not text:
+        raise UsageError(f"{where} has an empty name", "leave it out, or give a name")
+
+
+def check_map(text: str, where: str) -> None:
+    """Refuse what is not DB:COLUMN=FIELD."""
+    source, equals, target = text.rpartition("=")
+    database, colon, column = source.partition(":")
+    if not (equals and colon and database and column and target.strip()):
+        raise UsageError(
+            f"{where} {text!r} is not of the form DB:COLUMN=FIELD", "for example --map police:surname=name"
+        )
+
+
+def check_type(text: str, where: str) -> None:
+    """Refuse what is not FIELD=TYPE with a type that works."""
+    name, equals, kind = text.rpartition("=")
+    if not (equals and name):
+        raise UsageError(f"{where} {text!r} is not of the form FIELD=TYPE", "for example --type '*=category'")
+    if kind == "category":
+        return
+    if kind in FIELD_TYPES:
+        raise UsageError(
+            f"{where} {text!r} asks for near matches, which this version does not have", f"use {name}=category"
+        )
+    close = nearest(kind, FIELD_TYPES)
+    raise UsageError(
+        f"{where} {text!r} names an unknown type {kind!r}",
+        (f"did you mean {name}={close}? " if close else "") + f"types: {', '.join(FIELD_TYPES)}",
+    )
+
+
+def check_delimiter(text: str, where: str) -> None:
+    """Refuse what cannot separate cells."""
+    if len(text) != 1 or text in '\r\n"' or ord(text) > 127:
+        raise UsageError(f"{where} must be one ASCII character, not {text!r}", "for example ';', or the word tab")
+
+
+def check_out(text: str, where: str) -> None:
+    """Refuse a blank directory."""
+    if not text.strip():
+        raise UsageError(f"{where} names no directory", "give a directory, for example vber-out")
+
+
+def check_loss(text: str, where: str) -> None:
+    """Refuse what `parse_loss` cannot read."""
+    parse_loss(text, where)
+
+
+def check_memory(text: str, where: str) -> None:
+    """Refuse what `parse_memory` cannot read."""
+    parse_memory(text, where)
+
+
+def parse_loss(text: str, where: str = "--loss") -> tuple[float, float]:
+    """Read ``fp=1,fn=2`` as the loss of a false pair and of a missed pair.
+
+    Raises
+    ------
+    UsageError
+        If a name is unknown or repeated, or a loss is not a positive finite number.
+    """
+    fix = "for example fp=1,fn=1: the loss of a false pair and of a missed pair"
+    losses: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = (piece.strip() for piece in part.partition("="))
+        try:
+            loss = float(number)
+        except ValueError:
+            loss = math.nan
+        if name not in ("fp", "fn") or name in losses or not (math.isfinite(loss) and loss > 0):
+            raise UsageError(f"{where} {text!r} does not give fp and fn positive numbers", fix)
+        losses[name] = loss
+    return losses.get("fp", 1.0), losses.get("fn", 1.0)
+
+
+def parse_memory(text: str, where: str = "--max-memory") -> int:
+    """Read ``2G``, ``512MB`` or ``1.5GiB`` as bytes (units are powers of 1024).
+
+    Raises
+    ------
+    UsageError
+        If it is not a positive number with a known unit.
+    """
+    upper = text.strip().upper().removesuffix("B").removesuffix("I")
+    unit = upper[-1:] if upper[-1:] in ("K", "M", "G", "T") else ""
+    try:
+        amount = float(upper.removesuffix(unit) if unit else upper)
+    except ValueError:
+        amount = math.nan
+    if not (math.isfinite(amount) and amount * _BYTES_OF_UNIT[unit] >= 1):
+        raise UsageError(f"{where} must be a size in bytes, not {text!r}", "for example 512M, 4G or 1.5T")
+    return int(amount * _BYTES_OF_UNIT[unit])

@@ -1,0 +1,329 @@
+"""Every option of `vber merge`, and how the command line overrides a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from vber_cli.config.checks import (
+    check_delimiter,
+    check_loss,
+    check_map,
+    check_memory,
+    check_name,
+    check_out,
+    check_type,
+    parse_loss,
+    parse_memory,
+)
+from vber_cli.config.option import Kind, Option, Section
+from vber_cli.errors import UsageError
+
+SECTIONS: Mapping[str, str] = {
+    "input": "Input",
+    "model": "Model",
+    "inference": "Inference",
+    "output": "Output",
+    "run": "Run",
+}
+DEFAULT_OUT = "vber-out"
+RESULT_TABLES = ("assignments", "links", "individuals")
+
+
+def _opt(default: Any, kind: Kind, section: Section, text: str, **more: Any) -> Any:
+    return field(default=default, metadata={"option": Option(kind=kind, section=section, help=text, **more)})
+
+
+@dataclass(frozen=True)
+class MergeOptions:
+    """Every option of `vber merge`; constructing one checks it.
+
+    Raises
+    ------
+    UsageError
+        If a value is of the wrong kind, outside its limits, or contradicts another.
+    """
+
+    files: tuple[str, ...] = _opt(
+        (),
+        "list",
+        "input",
+        "The databases: CSV, TSV, Parquet, Arrow or Feather, also .gz .bz2 .zst; - is standard input; a "
+        "directory or a quoted glob of parts is one database; NAME=PATH names a database.",
+        metavar="FILES...",
+        in_digest=False,
+        check_text=check_name,
+        positional=True,
+    )
+    K: int | None = _opt(
+        None,
+        "int",
+        "model",
+        "Individuals in the population, recorded or not; auto learns it.",
+        metavar="INT|auto",
+        none_word="auto",
+        low=1,
+    )
+    out: str = _opt(
+        DEFAULT_OUT,
+        "text",
+        "output",
+        "Result directory; an existing one is replaced only with --force. With --stdout and without --out "
+        "nothing is kept on disk.",
+        short="-o",
+        metavar="DIR",
+        in_digest=False,
+        check_text=check_out,
+    )
+    id: tuple[str, ...] = _opt(
+        (),
+        "list",
+        "input",
+        "The column that identifies a record, for every database or for one (DB:COL); never used as a field. "
+        "Without it a column named like an id is used if its values are unique, else the row number. "
+        "Repeatable.",
+        metavar="COL|DB:COL",
+        check_text=check_name,
+    )
+    fields: tuple[str, ...] = _opt(
+        (),
+        "columns",
+        "input",
+        "The fields to compare (default: the columns present in every database; the others are announced). Repeatable.",
+        metavar="A,B,...",
+        check_text=check_name,
+    )
+    exclude: tuple[str, ...] = _opt(
+        (), "columns", "input", "Columns that are not fields. Repeatable.", metavar="A,B,...", check_text=check_name
+    )
+    map: tuple[str, ...] = _opt(
+        (),
+        "list",
+        "input",
+        "Read this column of this database as this field. Repeatable.",
+        metavar="DB:COLUMN=FIELD",
+        check_text=check_map,
+    )
+    type: tuple[str, ...] = _opt(
+        (),
+        "list",
+        "input",
+        "Type of a field, or of every field with '*=category'. The one type of this version is category: two "
+        "values are the same or they are not. Repeatable.",
+        metavar="FIELD=TYPE",
+        check_text=check_type,
+    )
+    null: tuple[str, ...] = _opt(
+        (),
+        "list",
+        "input",
+        "One more spelling of a missing value, besides the empty cell, NA, N/A, NULL, None, nan, ?, - and "
+        "unknown (case and outer blanks do not matter). Repeatable.",
+        metavar="TOKEN",
+    )
+    delimiter: str | None = _opt(
+        None,
+        "text",
+        "input",
+        "What separates the cells of CSV input: one character, or tab; auto detects it per file.",
+        metavar="CHAR",
+        none_word="auto",
+        spellings=(("tab", "\t"), (r"\t", "\t")),
+        check_text=check_delimiter,
+    )
+    encoding: str | None = _opt(
+        None,
+        "text",
+        "input",
+        "Text encoding of CSV input, such as utf-8 or latin-1; auto detects it per file.",
+        metavar="NAME",
+        none_word="auto",
+        check_text=check_name,
+    )
+    prior: str = _opt(
+        "empirical",
+        "choice",
+        "model",
+        "Base distribution of a field: empirical uses the values' frequencies, so that agreeing on a rare "
+        "value counts for more; uniform counts every value alike.",
+        metavar="NAME",
+        choices=("empirical", "uniform"),
+    )
+    concentration: float | None = _opt(
+        None,
+        "float",
+        "model",
+        "How noisy the fields are: a/(1+a) is about the share of mismatches between records of one "
+        "individual; learned fits it per field.",
+        metavar="A|learned",
+        none_word="learned",
+        low=0,
+        low_open=True,
+    )
+    max_sweeps: int = _opt(
+        500,
+        "int",
+        "inference",
+        "Stop after this many sweeps; if not converged by then, the results are written and the exit code is 6.",
+        metavar="INT",
+        low=1,
+    )
+    tol: float = _opt(
+        1e-08,
+        "float",
+        "inference",
+        "A run has converged when a sweep changes no membership by more than this.",
+        metavar="FLOAT",
+        low=0,
+        low_open=True,
+        high=1,
+    )
+    start: str = _opt(
+        "auto",
+        "choice",
+        "inference",
+        "Where the sweeps begin: records puts K distinct records in individuals of their own; random draws "
+        "memberships; auto chooses.",
+        metavar="NAME",
+        choices=("auto", "records", "random"),
+    )
+    moves: bool = _opt(
+        True,
+        "flag",
+        "inference",
+        "Reassign, merge and split individuals between sweeps; --no-moves runs the literal updates alone.",
+        off_flag=True,
+    )
+    loss: str = _opt(
+        "fp=1,fn=1",
+        "text",
+        "inference",
+        "What a false pair and a missed pair cost; the assignment written out minimises the expected loss.",
+        metavar="fp=X,fn=Y",
+        check_text=check_loss,
+    )
+    link_min: float = _opt(
+        0.01, "float", "output", "Write the pairs whose link probability is at least this.", metavar="P", low=0, high=1
+    )
+    phi_min: float = _opt(
+        1e-06,
+        "float",
+        "output",
+        "Leave memberships below this out of phi.parquet; how much was left out is counted.",
+        metavar="P",
+        low=0,
+        high=1,
+    )
+    seed: int = _opt(
+        0,
+        "int",
+        "run",
+        "Seed of every random choice: the same inputs, options and seed give the same bits.",
+        metavar="INT",
+        low=0,
+        high=2**63 - 1,
+    )
+    threads: int | None = _opt(
+        None,
+        "int",
+        "run",
+        "Threads to use; the result does not depend on it; auto uses every core.",
+        metavar="INT|auto",
+        none_word="auto",
+        low=1,
+        high=4096,
+        in_digest=False,
+    )
+    max_memory: str | None = _opt(
+        None,
+        "text",
+        "run",
+        "Stop with exit code 5 rather than use more memory than this, such as 4G; none sets no limit.",
+        metavar="SIZE",
+        none_word="none",
+        in_digest=False,
+        check_text=check_memory,
+    )
+    force: bool = _opt(
+        False,
+        "flag",
+        "output",
+        "Replace an existing result directory once the new results are complete.",
+        off_flag=True,
+        in_digest=False,
+    )
+    stdout: str | None = _opt(
+        None,
+        "choice",
+        "output",
+        "Also write this result to standard output as CSV: assignments, links or individuals. Give --out as "
+        "well to keep the result directory.",
+        metavar="TABLE",
+        none_word="none",
+        choices=RESULT_TABLES,
+        in_digest=False,
+    )
+    quiet: bool = _opt(False, "flag", "run", "Print nothing but errors.", short="-q", in_digest=False)
+    verbose: bool = _opt(False, "flag", "run", "Print a line for every phase.", short="-v", in_digest=False)
+    log_json: bool = _opt(
+        False, "flag", "run", "Print progress, warnings and errors as lines of JSON.", in_digest=False
+    )
+    debug: bool = _opt(False, "flag", "run", "Print the traceback of an error.", in_digest=False)
+
+    def __post_init__(self) -> None:
+        for option in OPTIONS.values():
+            option.check(getattr(self, option.name), option.label)
+        if self.quiet and (self.verbose or self.log_json):
+            other = "--verbose" if self.verbose else "--log-json"
+            raise UsageError(f"--quiet and {other} contradict each other", f"leave out --quiet or {other}")
+
+    @property
+    def loss_weights(self) -> tuple[float, float]:
+        """The loss of a false pair and of a missed pair."""
+        return parse_loss(self.loss)
+
+    @property
+    def max_memory_bytes(self) -> int | None:
+        """The memory budget in bytes, None without one."""
+        return None if self.max_memory is None else parse_memory(self.max_memory)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the options that can change what is found.
+
+        Paths are left out: the digests of the inputs stand for the files, wherever they lie.
+        """
+        chosen = {name: getattr(self, name) for name, option in OPTIONS.items() if option.in_digest}
+        return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode("ascii")).hexdigest()
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the options as plain JSON values, in the order of the reference."""
+        values = {name: getattr(self, name) for name in OPTIONS}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    @classmethod
+    def layered(cls, file: Mapping[str, object], command_line: Mapping[str, object]) -> MergeOptions:
+        """Return the defaults, overridden by a configuration file, overridden by the command line.
+
+        Raises
+        ------
+        UsageError
+            If the result contradicts itself.
+        """
+        values = dict(file)
+        loud, silent = ("verbose", "log_json"), ("quiet",)
+        for chosen, dropped in ((loud, silent), (silent, loud)):
+            if any(command_line.get(name) for name in chosen):
+                values = {name: value for name, value in values.items() if name not in dropped}
+        return cls(**(values | dict(command_line)))  # type: ignore[arg-type]
+
+
+def _named(item: dataclasses.Field[Any]) -> Option:
+    option: Option = item.metadata["option"]
+    return dataclasses.replace(option, name=item.name)
+
+
+OPTIONS: Mapping[str, Option] = {item.name: _named(item) for item in dataclasses.fields(MergeOptions)}

@@ -1,0 +1,216 @@
+"""The link posterior given the hyperparameters: exact in small components, sampled in large ones (MODEL.md section 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vber_cli.engine import block_kernels, partition_kernels
+from vber_cli.engine.graph import Graph
+from vber_cli.engine.parallel import map_ranges
+from vber_cli.engine.partition_kernels import BINS, DEPTH
+from vber_cli.model.prior import Prior
+from vber_cli.model.types import FloatArray, IntArray, Records
+
+_PARTS = 64  # the components are worked through in so many ranges, whatever the number of threads
+_SWEEP_BUDGET = 4e8  # elementary steps that Gibbs sampling may take in one call, over all large components
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What one pass over the components yields.
+
+    Attributes
+    ----------
+    pair_probability
+        (P,) float64, P(same individual) of `graph.pair_a`, `graph.pair_b`.
+    alone
+        (N,) float64, P(no other record describes the same individual).
+    stats
+        (2, F, DEPTH, BINS) sufficient statistics of the concentrations (`partition_kernels`).
+    repeats
+        (N, F) float64: how far each value is a copy of another record's rather than a draw of its own.
+    n_mean, n_variance
+        Of the number of recorded individuals, given the hyperparameters.
+    chain_pairs, chain_n
+        (C, P_large) pair probabilities and (C, sweeps) numbers of blocks in the large components, chain by chain.
+    """
+
+    pair_probability: FloatArray
+    alone: FloatArray
+    stats: FloatArray
+    repeats: FloatArray
+    n_mean: float
+    n_variance: float
+    chain_pairs: FloatArray
+    chain_n: FloatArray
+
+
+class Chains:
+    """The state of the Gibbs chains in the large components; one chain starts from each of two extremes in turn."""
+
+    def __init__(self, graph: Graph, n_chains: int, greedy: IntArray) -> None:
+        """Even chains start from the partition `greedy` (N,), odd ones from every record on its own."""
+        apart = np.arange(graph.n_records, dtype=np.int32)
+        self.labels = [(greedy if c % 2 == 0 else apart).copy() for c in range(n_chains)]
+        self.n_calls = 0
+
+
+def record_theta(records: Records, prior: Prior) -> FloatArray:
+    """(N, F) float64: θ of each record's own value, 1 where it is missing."""
+    out = np.ones(records.codes.shape)
+    for f in range(records.n_fields):
+        column = records.codes[:, f]
+        seen = column >= 0
+        out[seen, f] = prior.base[prior.value_ptr[f] + column[seen]]
+    return out
+
+
+def component_parts(graph: Graph, lo: int, hi: int) -> list[tuple[int, int]]:
+    """Ranges of components with about equal numbers of pairs, the same for any number of threads."""
+    if hi <= lo:
+        return []
+    work = graph.pair_ptr[lo : hi + 1] - graph.pair_ptr[lo]
+    cuts = np.searchsorted(work, np.linspace(0, work[-1], min(_PARTS, hi - lo) + 1)[1:-1], side="left")
+    edges = np.unique(np.concatenate([[0], cuts, [hi - lo]])) + lo
+    return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+
+
+def expect(
+    records: Records,
+    prior: Prior,
+    log_new: float,
+    graph: Graph,
+    chains: Chains | None,
+    *,
+    seed: int,
+    draw: bool,
+    n_sweeps: int,
+    threads: int,
+) -> Expectation:
+    """One pass over all components.
+
+    Parameters
+    ----------
+    records, prior, log_new
+        The data, A, and the log weight of one more individual.
+    graph, chains
+        The components, and the state of the chains in the large ones (None where there are none); advanced.
+    seed
+        Of this pass.
+    draw
+        Statistics of one partition drawn from the posterior instead of expected ones.
+    n_sweeps
+        Gibbs sweeps in the large components, of which the first third is not kept; fewer where the components are so
+        large that these would take too long.
+    threads
+        Has no influence on the result.
+    """
+    theta = record_theta(records, prior)
+    alpha = prior.concentration
+    n, n_fields = records.codes.shape
+    probability = np.zeros(len(graph.pair_a))
+    alone = np.ones(n)
+    alone[graph.comp_record] = 0.0
+    repeats = np.zeros((n, n_fields))
+    label = np.arange(n, dtype=np.int32)
+
+    def small(lo: int, hi: int) -> tuple[FloatArray, float, float]:
+        stats = np.zeros((2, n_fields, DEPTH, BINS))
+        mean, variance = partition_kernels.enumerate_kernel(
+            lo, hi, graph.comp_ptr, graph.comp_record, graph.pair_ptr, records.codes, theta, alpha, log_new,
+            np.uint64(seed), draw, probability, alone, repeats, label, stats,
+        )  # fmt: skip
+        return stats, mean, variance
+
+    results = map_ranges(small, component_parts(graph, 0, graph.n_small), threads)
+    stats = sum((part[0] for part in results), np.zeros((2, n_fields, DEPTH, BINS)))
+    mean = float(sum(part[1] for part in results))
+    variance = float(sum(part[2] for part in results))
+    chain_pairs, chain_n = np.zeros((0, 0)), np.zeros((0, 0))
+    if chains is not None and graph.n_components > graph.n_small:
+        large_stats, chain_pairs, chain_n = _sample(
+            records, theta, alpha, log_new, graph, chains, seed, n_sweeps, threads, alone, repeats
+        )
+        stats = stats + large_stats
+        first = graph.pair_ptr[graph.n_small]
+        probability[first:] = chain_pairs.mean(axis=0)
+        mean += float(chain_n.mean())
+        variance += float(chain_n.var())
+    return Expectation(
+        probability, alone, stats, repeats, mean + graph.n_alone, variance, chain_pairs, chain_n
+    )
+
+
+def _sample(
+    records: Records,
+    theta: FloatArray,
+    alpha: FloatArray,
+    log_new: float,
+    graph: Graph,
+    chains: Chains,
+    seed: int,
+    n_sweeps: int,
+    threads: int,
+    alone: FloatArray,
+    repeats: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Advance every chain in the large components; statistics, pair probabilities and block counts by chain."""
+    n, n_fields = records.codes.shape
+    lo, hi = graph.n_small, graph.n_components
+    first = graph.pair_ptr[lo]
+    steps = float(graph.pair_ptr[hi] - first) * n_fields * 8 * len(chains.labels)
+    n_keep = int(np.clip(_SWEEP_BUDGET / max(steps, 1.0), 4, max(n_sweeps * 2 // 3, 1)))
+    n_burn = n_keep // 2
+    weight = 1.0 / (n_keep * len(chains.labels))
+    stats = np.zeros((2, n_fields, DEPTH, BINS))
+    pairs, counts = [], []
+    for c, label in enumerate(chains.labels):
+        probability = np.zeros(len(graph.pair_a))
+        head, follow, size = (np.zeros(n, np.int32) for _ in range(3))
+        chain_seed = np.uint64((seed * 1_000_003 + chains.n_calls * 101 + c) & 0xFFFFFFFFFFFFFFFF)
+
+        def large(
+            lo: int,
+            hi: int,
+            label: IntArray = label,
+            probability: FloatArray = probability,
+            lists: tuple[IntArray, IntArray, IntArray] = (head, follow, size),
+            chain_seed: np.uint64 = chain_seed,
+        ) -> tuple[FloatArray, FloatArray]:
+            part_stats, blocks = np.zeros((2, n_fields, DEPTH, BINS)), np.zeros(n_keep)
+            block_kernels.gibbs_kernel(
+                lo, hi, graph.comp_ptr, graph.comp_record, graph.pair_ptr, graph.pair_a, graph.pair_b,
+                graph.nbr_ptr, graph.nbr, records.codes, theta, alpha, log_new, n_burn, n_keep, chain_seed,
+                label, *lists, weight, probability, alone, repeats, part_stats, blocks,
+            )  # fmt: skip
+            return part_stats, blocks
+
+        results = map_ranges(large, component_parts(graph, lo, hi), threads)
+        for part in results:
+            stats += part[0]
+        counts.append(np.sum([part[1] for part in results], axis=0))
+        pairs.append(probability[first:] * len(chains.labels))
+    chains.n_calls += 1
+    return stats, np.array(pairs), np.array(counts)
+
+
+def tiny_posterior(records: Records, prior: Prior, log_h: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Exact pair probabilities (N, N) and distribution of n (N + 1,) of at most MAX_EXACT records, for any h(n).
+
+    Parameters
+    ----------
+    records, prior
+        The data and A.
+    log_h
+        (N + 1,) float64, log weight of a partition by its number of blocks.
+    """
+    members = np.arange(records.n_records, dtype=np.int32)
+    total, together = partition_kernels.count_weights_kernel(
+        members, records.codes, record_theta(records, prior), prior.concentration
+    )
+    top = np.max(total + log_h)
+    weight = np.exp(total + log_h - top)
+    pair = np.exp(together + log_h - top).sum(axis=2) / weight.sum()
+    return pair, weight / weight.sum()

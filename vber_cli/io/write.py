@@ -1,0 +1,285 @@
+"""Results on disk: written beside their place, renamed into it when complete."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from vber_cli.errors import OutputError
+from vber_cli.io.schema import RESULT_VERSION, with_metadata
+
+SUMMARY = "summary.json"
+_RESULT_KEY = "result"
+# Files that a result may hold although its summary does not list them.
+_KNOWN_FILES = frozenset(
+    {SUMMARY, "report.html"}
+    | {f"{name}.parquet" for name in ("phi", "lambda", "individuals", "assignments", "links", "trace", "codebook")}
+)
+
+
+class TableWriter:
+    """One Parquet file of a result; closed by the directory's `commit`."""
+
+    def __init__(self, path: Path, schema: pa.Schema, shown: str) -> None:
+        from pyarrow import parquet
+
+        self.schema = schema
+        self._shown = shown
+        with writing(shown):
+            self._writer = parquet.ParquetWriter(path, schema, compression="zstd")
+
+    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Append rows, whose columns are those of the schema in its order.
+
+        Raises
+        ------
+        OutputError
+            The disk is full or the file cannot be written.
+        """
+        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+        if not table.schema.equals(self.schema):
+            table = table.cast(self.schema)
+        with writing(self._shown):
+            self._writer.write_table(table)
+
+    def close(self) -> None:
+        """Finish the file; a second call does nothing."""
+        with writing(self._shown):
+            self._writer.close()
+
+
+class ResultDirectory:
+    """A result under construction: `with ResultDirectory(path, force=...) as result: ...; result.commit()`.
+
+    Everything is written to a hidden sibling of `path`. `commit` renames it; leaving the block without a commit
+    removes it. What was at `path` before stays as it was until the commit, and is then removed file by file, only
+    what vber wrote.
+
+    Parameters
+    ----------
+    path
+        Where the result belongs.
+    force
+        Whether an older result there may be replaced.
+
+    Raises
+    ------
+    OutputError
+        The place is taken by something that may not be replaced, or cannot be written to.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, force: bool) -> None:
+        self._shown = os.fspath(path)
+        self.force = force
+        if not self._shown:
+            raise OutputError("The result directory has no name.", "Name a directory with --out.")
+        # A symbolic link keeps pointing to its directory; the directory is what gets replaced.
+        self.path = Path(os.path.realpath(self._shown))
+        self._check_place()
+        self._check_parent()
+        self._temporary: Path | None = None
+        self._writers: list[TableWriter] = []
+        self._summary: dict[str, Any] | None = None
+        self._created: list[Path] = []
+
+    def __enter__(self) -> ResultDirectory:
+        with writing(self._shown):
+            for parent in reversed([p for p in self.path.parents if not p.exists()]):
+                parent.mkdir(exist_ok=True)
+                self._created.append(parent)
+            self._temporary = _make_sibling(self.path, "tmp")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._temporary is None:
+            return
+        for writer in self._writers:
+            with contextlib.suppress(OutputError, OSError, pa.ArrowException):
+                writer.close()
+        shutil.rmtree(self._temporary, ignore_errors=True)
+        self._temporary = None
+        for parent in reversed(self._created):
+            with contextlib.suppress(OSError):
+                parent.rmdir()
+
+    def writer(self, table_name: str, schema: pa.Schema, metadata: Mapping[str, str]) -> TableWriter:
+        """Start `<table_name>.parquet`.
+
+        Raises
+        ------
+        OutputError
+            The file cannot be written.
+        """
+        path = self._inside(f"{table_name}.parquet")
+        writer = TableWriter(path, with_metadata(schema, metadata), self._shown)
+        self._writers.append(writer)
+        return writer
+
+    def write_json(self, name: str, obj: Any) -> None:
+        """Write an object as JSON; `summary.json` is completed by `commit` with the list of the result's files.
+
+        Raises
+        ------
+        OutputError
+            The file cannot be written.
+        """
+        path = self._inside(name)
+        if name == SUMMARY:
+            self._summary = dict(obj)
+        self._dump(path, obj)
+
+    def commit(self) -> None:
+        """Complete the files and put the result in its place.
+
+        Raises
+        ------
+        OutputError
+            The disk is full, or the place has been taken meanwhile; what was there is untouched.
+        """
+        temporary = self._inside("").parent if self._temporary is None else self._temporary
+        for writer in self._writers:
+            writer.close()
+        self._writers.clear()
+        summary = dict(self._summary or {})
+        files = sorted({SUMMARY, *os.listdir(temporary)})
+        summary[_RESULT_KEY] = {"format": "vber result", "version": RESULT_VERSION, "files": files}
+        self._dump(temporary / SUMMARY, summary)
+        with writing(self._shown):
+            for entry in temporary.iterdir():
+                _flush(entry)
+            _flush(temporary)
+        self._check_place()
+        self._replace(temporary)
+        self._temporary = None
+
+    def _replace(self, temporary: Path) -> None:
+        with writing(self._shown):
+            old: Path | None = None
+            if self.path.exists():
+                old = _make_sibling(self.path, "old")
+                os.rename(self.path, old)
+            try:
+                os.rename(temporary, self.path)
+            except OSError:
+                if old is not None:
+                    os.rename(old, self.path)
+                raise
+            with contextlib.suppress(OSError):
+                _flush(self.path.parent)
+        if old is not None:
+            with contextlib.suppress(OSError):
+                _remove_result(old)
+
+    def _inside(self, name: str) -> Path:
+        if self._temporary is None:
+            raise RuntimeError("the result directory is not open")
+        return self._temporary / name
+
+    def _dump(self, path: Path, obj: Any) -> None:
+        text = json.dumps(obj, indent=2, ensure_ascii=False, allow_nan=False)
+        with writing(self._shown):
+            # Names of files may hold bytes that are no text; JSON escapes them.
+            path.write_bytes(f"{text}\n".encode("utf-8", "backslashreplace"))
+
+    def _check_place(self) -> None:
+        """Refuse a place that holds anything but an older result or nothing."""
+        path, shown = self.path, self._shown
+        if not os.path.lexists(path):
+            return
+        if not path.is_dir():
+            raise OutputError(f"{shown}: exists and is not a directory.", "Name another directory with --out.")
+        if path == Path.cwd() or path in Path.cwd().parents or os.path.ismount(path):
+            raise OutputError(
+                f"{shown}: is the current directory, one above it, or a mount point, and cannot be replaced.",
+                f"Name a directory inside it, as in --out {os.path.join(shown, 'vber-out')}",
+            )
+        try:
+            entries = sorted(os.listdir(path))
+        except OSError as error:
+            raise OutputError(f"{shown}: cannot be read ({error.strerror}).", "Name another with --out.") from error
+        if not entries:
+            return
+        if not self.force:
+            raise OutputError(
+                f"{shown}: exists already.", "Name another directory with --out, or replace with --force."
+            )
+        foreign = _foreign_entry(path, entries)
+        if foreign is not None:
+            raise OutputError(
+                f"{shown}: holds {foreign!r}, which is not part of a vber result; --force replaces nothing else.",
+                "Move it away, or name another directory with --out.",
+            )
+
+    def _check_parent(self) -> None:
+        parent = next(p for p in self.path.parents if os.path.lexists(p))
+        if not parent.is_dir():
+            raise OutputError(f"{parent}: is not a directory.", "Name another place with --out.")
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise OutputError(
+                f"{self._shown}: the directory {parent} cannot be written to.", "Name another place with --out."
+            )
+
+
+def _foreign_entry(path: Path, entries: list[str]) -> str | None:
+    """Return the first entry of a directory that no vber result holds; the summary tells what belongs to it."""
+    try:
+        summary = json.loads((path / SUMMARY).read_text("utf-8"))
+    except (OSError, ValueError):
+        return next((entry for entry in entries if entry != SUMMARY), SUMMARY)
+    if not isinstance(summary, dict):
+        return SUMMARY
+    result = summary.get(_RESULT_KEY)
+    listed = result.get("files") if isinstance(result, dict) else None
+    own = _KNOWN_FILES | {name for name in (listed if isinstance(listed, list) else []) if isinstance(name, str)}
+    return next((entry for entry in entries if entry not in own or not (path / entry).is_file()), None)
+
+
+def _remove_result(path: Path) -> None:
+    """Remove a result file by file, so that nothing else can go with it."""
+    entries = sorted(os.listdir(path))
+    if _foreign_entry(path, entries) is None:
+        for entry in entries:
+            os.unlink(path / entry)
+    os.rmdir(path)
+
+
+def _make_sibling(path: Path, kind: str) -> Path:
+    while True:
+        sibling = path.with_name(f".{path.name}.vber-{kind}-{secrets.token_hex(4)}")
+        with contextlib.suppress(FileExistsError):
+            sibling.mkdir()
+            return sibling
+
+
+def _flush(path: Path) -> None:
+    """Have the system put a file or directory on the disk, where it can."""
+    if os.name != "posix":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def writing(shown: str) -> Iterator[None]:
+    """Turn the system's errors into an OutputError that names the result."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error).splitlines()[0]
+        raise OutputError(
+            f"{shown}: cannot be written ({reason}).", "Free space, or name another place with --out."
+        ) from error

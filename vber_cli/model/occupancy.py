@@ -1,0 +1,96 @@
+"""How many individuals there are: n recorded ones among the K of the population (MODEL.md section 3).
+
+A partition of N records into n blocks has prior weight h(n) = K! / (K − n)! / K^N for fixed K. For unknown K it is the
+same summed over p(K) ∝ 1/K. That prior needs an end, or records without a single duplicate would put K at infinity:
+above `10 N²` fewer than one chance coincidence in twenty such data sets is left, so the data cannot tell, and K ends there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import digamma, gammaln, logsumexp
+
+from vber_cli.model.types import FloatArray
+
+_EXACT_BELOW = 20_000  # sum over so many integers K from n on if that is all that matters, else integrate over log K
+_GRID = 1201
+
+
+def log_labellings(n_individuals: FloatArray | float, n: FloatArray | float) -> FloatArray:
+    """log [K! / ((K − n)! K^n)], −inf where n > K; stable for K ≫ n."""
+    k, m = np.broadcast_arrays(np.asarray(n_individuals, dtype=np.float64), np.asarray(n, dtype=np.float64))
+    left = k - m
+    out = np.full(k.shape, -np.inf)
+    near = (left >= 0) & (left < 20)
+    out[near] = gammaln(k[near] + 1) - gammaln(left[near] + 1) - m[near] * np.log(k[near])
+    far = left >= 20
+    a, b, c = k[far], left[far], m[far]
+    out[far] = -(b + 0.5) * np.log1p(-c / a) - c + 1 / (12 * a) - 1 / (12 * b) - 1 / (360 * a**3) + 1 / (360 * b**3)
+    return out
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """The prior over partitions by their number of blocks.
+
+    Attributes
+    ----------
+    n_records
+        N.
+    n_individuals
+        K when it is fixed, None when it is learned.
+    """
+
+    n_records: int
+    n_individuals: int | None = None
+
+    @property
+    def limit(self) -> float:
+        """The largest K considered when K is learned."""
+        return 10.0 * max(self.n_records, 2) ** 2
+
+    def _log_weights(self, n: float) -> tuple[FloatArray, FloatArray]:
+        """Points of K and the log of their share of h(n), unnormalised; one point when K is fixed."""
+        if self.n_individuals is not None:
+            k = np.array([float(self.n_individuals)])
+            return k, log_labellings(k, n) - (self.n_records - n) * np.log(k)
+        lo = max(float(n), 1.0)
+        k = np.arange(np.ceil(lo), min(np.ceil(lo) + _EXACT_BELOW, self.limit) + 1)
+        log_w = log_labellings(k, n) - (self.n_records - n + 1) * np.log(k)
+        if k[-1] >= self.limit or log_w[-1] < log_w.max() - 45.0:
+            return k, log_w
+        begin, end = np.log(lo), np.log(self.limit)
+        for _ in range(3):
+            grid = np.linspace(begin, end, _GRID)
+            k = np.exp(grid)
+            k[0] = max(k[0], lo)
+            log_w = log_labellings(k, n) - (self.n_records - n) * grid
+            high = np.flatnonzero(log_w > log_w.max() - 45.0)
+            begin, end = grid[max(high[0] - 1, 0)], grid[min(high[-1] + 1, _GRID - 1)]
+        return k, log_w + np.log(grid[1] - grid[0])
+
+    def log_h(self, n: float) -> float:
+        """log h(n), up to a constant that does not depend on n."""
+        return float(logsumexp(self._log_weights(n)[1]))
+
+    def log_new(self, n: float) -> float:
+        """log [h(n + 1) / h(n)], the log weight of one more individual: log E[K − n]; finite at n = K as well."""
+        if self.n_individuals is not None:
+            return float(digamma(max(self.n_individuals - n, 0.0) + 1.0))
+        whole = np.floor(n)
+        steps = [float(np.log(np.sum(w * (k - m)))) for m in (whole, whole + 1) for k, w in [self.posterior(m)]]
+        return steps[0] + (n - whole) * (steps[1] - steps[0])
+
+    def posterior(self, n: float) -> tuple[FloatArray, FloatArray]:
+        """Points of K and their probabilities given n."""
+        k, log_w = self._log_weights(n)
+        return k, np.exp(log_w - logsumexp(log_w))
+
+    def mean(self, n: float) -> float:
+        """The most probable K given n, as the number of slots the mean-field loop uses; at least n."""
+        if self.n_individuals is not None:
+            return float(self.n_individuals)
+        k, w = self.posterior(n)
+        return float(max(k[np.argmax(w)], n))

@@ -137,8 +137,9 @@ def test_a_wrong_file_is_refused(text, what, fix):
         ("concentration", "inf"), ("concentration", "nan"), ("max_sweeps", "0"), ("tol", "0"), ("tol", "-1"),
         ("link_min", "1.1"), ("phi_min", "-0.1"), ("seed", "-1"), ("threads", "0"), ("map", "a=b"), ("map", "a:b"),
         ("map", "a:=b"), ("type", "category"), ("type", "a=caetgory"), ("type", "a=text"), ("delimiter", ";;"),
-        ("delimiter", ""), ("encoding", ""), ("out", " "), ("loss", "fp=1,fx=1"), ("loss", "fp=0"), ("loss", "fp=1,fp=2"),
-        ("loss", "1"), ("max_memory", "4X"), ("max_memory", "-1G"), ("max_memory", "0"), ("stdout", "phi"), ("id", ""),
+        ("delimiter", ""), ("encoding", ""), ("out", " "), ("loss", "fp=1,fx=1"), ("loss", "fp=0"),
+        ("loss", "1"), ("loss", "fp=1,fp=2"), ("max_memory", "4X"), ("max_memory", "-1G"),
+        ("max_memory", "0"), ("stdout", "phi"), ("id", ""),
     ],
 )  # fmt: skip
 def test_a_wrong_argument_names_its_option(name, text):

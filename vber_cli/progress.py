@@ -196,8 +196,7 @@ class RichProgress:
         from rich.progress import Progress as RichBar
 
         columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
-        if total is not None:
-            columns += [BarColumn(), MofNCompleteColumn()]
+        columns += [TextColumn("{task.completed:,}")] if total is None else [BarColumn(), MofNCompleteColumn()]
         columns.append(TimeElapsedColumn())
         if total is not None:
             columns += [TextColumn("left"), TimeRemainingColumn()]

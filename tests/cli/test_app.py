@@ -1,5 +1,6 @@
 """The command line itself: usage errors, help, completion, speed."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,7 +8,8 @@ import time
 
 import pytest
 
-from vber_cli.cli.app import COMMANDS, main, vber as group
+from vber_cli.cli.app import COMMANDS, main
+from vber_cli.cli.app import vber as group
 from vber_cli.cli.reference import commands, reference
 
 
@@ -22,11 +24,11 @@ from vber_cli.cli.reference import commands, reference
         (["merge", "a", "--K"], "--K needs a value", "--K INT|auto"),
         (["merge", "a", "--K", "0"], "--K must be at least 1, not 0", "Give a whole number from 1, or auto"),
         (["merge", "a", "--K", "many"], "--K must be a whole number or auto, not 'many'", "auto"),
-        (["merge", "a", "--prior", "emprical"], "--prior cannot be 'emprical'", "Did you mean empirical?"),
-        (["merge", "a", "--quiet=1"], "option '--quiet' does not take a value", "vber merge --help"),
+        (["merge", "a", "--prior", "empirica"], "--prior cannot be 'empirica'", "Did you mean empirical?"),
+        (["merge", "a", "--quiet=1"], "--quiet takes no value", "Write --quiet alone"),
         (["merge", "a", "--config", "absent.toml"], "absent.toml: No such file", "--config"),
         (["merge", "a", "--type", "x=number"], "--type 'x=number' asks for near matches", "x=category"),
-        (["config", "chekc"], "vber config has no command 'chekc'", "check"),
+        (["config", "chekk"], "vber config has no command 'chekk'", "check"),
         (["config", "check"], "vber config check needs FILE.toml", "vber config check --help"),
         (["evaluate", "x"], "vber evaluate needs TRUTH", "vber evaluate --help"),
         (["evaluate", "x", "y", "z"], "got unexpected extra argument (z)", "vber evaluate --help"),
@@ -41,9 +43,15 @@ def test_wrong_usage_is_two_lines_and_code_2(capsys, arguments, first, second):
     assert second in lines[1]
 
 
+def test_with_log_json_a_usage_error_is_json(capsys):
+    assert main(["merge", "a", "--log-json", "--K", "0"]) == 2
+    told = json.loads(capsys.readouterr().err)
+    assert (told["event"], told["what"], told["exit_code"]) == ("error", "--K must be at least 1, not 0", 2)
+
+
 def test_help_is_printed_without_a_command(capsys):
     assert main([]) == 0
-    assert capsys.readouterr().out.startswith("Usage: vber [OPTIONS] COMMAND")
+    assert capsys.readouterr().out.startswith("Usage: vber [OPTIONS] [")
     assert main(["config"]) == 0
     assert "check" in capsys.readouterr().out
     assert main(["-h"]) == 0

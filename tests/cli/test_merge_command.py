@@ -18,12 +18,12 @@ def environment(fate):
     return {**os.environ, "FAKE_FATE": fate, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
 
 
-def run(folder, *arguments, fate="good", input=None, temporary=None):
+def run(folder, *arguments, fate="good", typed=None, temporary=None):
     return subprocess.run(
         [sys.executable, FAKE, *arguments],
         cwd=folder,
         env={**environment(fate), "TMPDIR": str(temporary or folder)},
-        input=input,
+        input=typed,
         capture_output=True,
         text=True,
         check=False,
@@ -104,7 +104,7 @@ def test_unconverged_results_are_kept(tmp_path):
 def test_stdout_alone_leaves_nothing_behind(tmp_path):
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    done = run(tmp_path, "merge", "-", "b.csv", "--stdout", "assignments", "-q", input="x", temporary=temporary)
+    done = run(tmp_path, "merge", "-", "b.csv", "--stdout", "assignments", "-q", typed="x", temporary=temporary)
     lines = done.stdout.splitlines()
     assert (done.returncode, done.stderr, len(lines)) == (0, "", 50_001)
     assert lines[:2] == ["database,row,record_id,individual", "clinic,0,0,0"]
@@ -127,15 +127,22 @@ def test_a_table_that_was_not_written(tmp_path):
     assert "no table links" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["merge", "a.csv", "--stdout", "assignments", "-q"], ["merge", "--help"]])
-def test_a_closed_pipe_is_no_error(tmp_path, arguments):
+@pytest.mark.parametrize(
+    ("arguments", "fate", "code"),
+    [
+        (["merge", "a.csv", "--stdout", "assignments", "-q"], "good", 0),
+        (["merge", "a.csv", "--stdout", "assignments", "-q"], "unconverged", 6),
+        (["config", "show"], "good", 0),
+    ],
+)
+def test_a_closed_pipe_is_no_error(tmp_path, arguments, fate, code):
     with subprocess.Popen(
-        [sys.executable, FAKE, *arguments], cwd=tmp_path, env=environment("good"), stdout=-1, stderr=-1
+        [sys.executable, FAKE, *arguments], cwd=tmp_path, env=environment(fate), stdout=-1, stderr=-1
     ) as process:
         process.stdout.readline()
         process.stdout.close()
         errors = process.stderr.read()
-    assert (process.returncode, errors) == (0, b"")
+    assert (process.returncode, errors) == (code, b"")
 
 
 def test_a_full_standard_output(tmp_path):

@@ -50,14 +50,14 @@ def merged(monkeypatch):
     """Options of the runs that reached the pipeline."""
     seen = []
 
-    def run_merge(options, progress, *, stdin):
+    def run_merge(options, progress, *, stdin):  # noqa: ARG001
         seen.append(options)
         return Outcome(Path(options.out), {}, True)
 
     module = types.ModuleType("vber_cli.pipeline")
     module.run_merge = run_merge
     monkeypatch.setitem(sys.modules, "vber_cli.pipeline", module)
-    monkeypatch.setattr("vber_cli.cli.merge.print_table", lambda path: None)
+    monkeypatch.setattr("vber_cli.cli.merge.print_table", lambda _path: None)
     return seen
 
 

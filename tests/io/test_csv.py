@@ -202,10 +202,28 @@ def test_the_user_names_the_delimiter() -> None:
     assert rows_of(open_bytes(b"name city\nx y\n", delimiter="space")) == [("x", "y")]
 
 
-def test_header_without_rows() -> None:
-    database = open_bytes(b"name,city\n")
+@pytest.mark.parametrize("data", [b"name,city\n", b"name,city", b"\r\n\r\nname,city\r\n\r\n"])
+def test_header_without_rows(data: bytes) -> None:
+    database = open_bytes(data)
     assert database.columns == ("name", "city")
     assert rows_of(database) == []
+
+
+def test_a_header_larger_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csvread, "CHUNK", 64)
+    monkeypatch.setattr(csvread, "_BLOCK_PER_COLUMN", 1)
+    names = ("n" * 100, "two\nlines")
+    assert rows_of(open_bytes(text_of([("x", "y")], names=names, end="\r\n").encode())) == [("x", "y")]
+
+
+@pytest.mark.parametrize("size", range(20, 36))
+def test_line_ends_at_the_edge_of_a_block(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(csvread, "CHUNK", size)
+    monkeypatch.setattr(csvread, "_BLOCK_PER_COLUMN", 1)
+    rows = [("a", "b\r\nc"), ("d", "e\r"), ("\r\n", "\n"), ("f", "g")] * 3
+    assert rows_of(open_bytes(text_of(rows, names=("name", "city"), end="\r\n").encode())) == rows
+    one = [("a\r\nb",), ("",), ("c",)] * 5
+    assert rows_of(open_bytes(text_of(one, names=("name",), end="\r\n").encode())) == one
 
 
 def test_columns_in_any_order_or_none() -> None:
@@ -218,6 +236,7 @@ def test_columns_in_any_order_or_none() -> None:
 
 def test_cells_larger_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csvread, "CHUNK", 1 << 12)
+    monkeypatch.setattr(csvread, "_BLOCK_PER_COLUMN", 1)
     rows = [("a", "b", "c")] * 3000 + [("x" * 100_000, "y", "z")] + [("d", "e", 'f"\n')] * 3000
     assert rows_of(open_bytes(text_of(rows).encode())) == rows
 
@@ -246,9 +265,7 @@ def test_any_text_comes_back(
     rows: list[tuple[str, str]], compression: str, encoding: str, delimiter: str, end: str
 ) -> None:
     out = io.StringIO(newline="")
-    csv.writer(out, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(
-        [("name", "city"), *rows]
-    )
+    csv.writer(out, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL).writerows([("name", "city"), *rows])
     data = COMPRESSIONS[compression](out.getvalue().encode(encoding))
     # Text of nothing but control characters is rightly taken for binary unless the delimiter and so on are plain.
     if sum(char < " " and char not in "\t\r\n" for char in out.getvalue()) * 50 > len(out.getvalue()):
@@ -299,6 +316,7 @@ def test_a_wrong_encoding_is_refused() -> None:
 def test_an_open_quote_is_refused() -> None:
     error = error_of(b'name,city\nx,y\nz,"open\nx,y\nx,y\n')
     assert "line 3: a quote" in error.what
+    assert "line 2: a quote" in error_of(b'\n"name,city\nx,y\n').what
     error = error_of(b'name, city\nx, y\nz, "open\nx, y\n')
     assert "line 3" in error.what
     assert rows_of(open_bytes(b'name,city\nx,"closed\n"\n')) == [("x", "closed\n")]
@@ -307,6 +325,7 @@ def test_an_open_quote_is_refused() -> None:
 
 def test_an_open_quote_in_a_large_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csvread, "CHUNK", 1 << 12)
+    monkeypatch.setattr(csvread, "_BLOCK_PER_COLUMN", 1)
     data = b"name,city\n" + b"x,y\n" * 2000 + b'z,"open\n' + b"x,y\n" * 5000
     assert "line 2002: a quote" in error_of(data).what
 
@@ -371,3 +390,7 @@ def test_the_checked_pass_counts_lines_across_blocks() -> None:
     database = open_bytes(b"name,city\r\nx,y\r\n")
     content = database._stored[0]
     assert as_file(utf8_blocks(content, None, "utf-8", check=True)).read() == b"name,city\r\nx,y\r\n"
+
+
+def test_a_backslash_before_a_named_delimiter_is_no_escape() -> None:
+    assert rows_of(open_bytes(b'"path"~"x"\n"C:\\"~"y"\n', delimiter="~")) == [("C:\\", "y")]

@@ -18,6 +18,7 @@ import click
 from click.shell_completion import shell_complete
 
 from vber_cli.cli.groups import LazyGroup, did_you_mean, print_help_alone
+from vber_cli.cli.streams import drop_stdout
 from vber_cli.config import OPTIONS
 from vber_cli.errors import BudgetError, OutputError, VberError
 from vber_cli.progress import JsonProgress, one_line
@@ -106,6 +107,8 @@ def _usage_lines(error: click.ClickException) -> tuple[str, str]:
         for option in OPTIONS.values():
             if error.option_name in option.flags and option.metavar is not None:
                 return f"{option.label} needs a value", f"write {option.label} {option.metavar}"
+            if error.option_name in option.flags:
+                return f"{option.label} takes no value", f"write {option.label} alone"
     message = error.format_message().rstrip(".")
     return message[:1].lower() + message[1:], fix
 
@@ -124,9 +127,9 @@ def _as_vber_error(error: BaseException) -> tuple[int, str, str]:
     if isinstance(error, click.ClickException):
         return EXIT_USAGE, *_usage_lines(error)
     if isinstance(error, KeyboardInterrupt):
-        return EXIT_INTERRUPTED, "interrupted", "nothing was written; earlier results are untouched"
+        return EXIT_INTERRUPTED, "interrupted", "Half-written results are removed, earlier ones are untouched"
     if isinstance(error, Terminated):
-        return error.exit_code, "terminated by a signal", "nothing was written; earlier results are untouched"
+        return error.exit_code, "terminated by a signal", "Half-written results are removed, earlier ones are untouched"
     if isinstance(error, MemoryError):
         return BudgetError.exit_code, "out of memory", "use fewer fields or records, or a machine with more memory"
     if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
@@ -182,14 +185,6 @@ def _stopping_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _drop_stdout() -> None:
-    """Let what is still buffered for a closed pipe go nowhere, silently."""
-    with suppress(OSError, ValueError, AttributeError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-
-
 def _invoke(arguments: list[str], manners: Manners) -> int:
     try:
         with vber.make_context(PROGRAM, arguments, obj=manners) as ctx:
@@ -217,10 +212,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _stopping_signals():
             return _invoke(words, manners)
     except BrokenPipeError:
-        _drop_stdout()
+        drop_stdout()
         return 0
     except BaseException as error:  # the boundary: nothing may pass it
         code = _tell(error, manners)
         if isinstance(error, OSError):
-            _drop_stdout()
+            drop_stdout()
         return code

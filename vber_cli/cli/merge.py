@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from vber_cli.cli.options import MergeCommand, merge_options
+from vber_cli.cli.streams import drop_stdout
 from vber_cli.config import MergeOptions
 from vber_cli.errors import OutputError, UsageError
 from vber_cli.progress import JsonProgress, Progress, make_progress, one_line
@@ -59,7 +60,10 @@ def run(options: MergeOptions, *, keep: bool) -> int:
     with _result_path(options.out, keep=keep) as out:
         outcome = run_merge(dataclasses.replace(options, out=out), progress, stdin=stdin)
         if options.stdout is not None:
-            print_table(Path(outcome.directory) / f"{options.stdout}.parquet")
+            try:
+                print_table(Path(outcome.directory) / f"{options.stdout}.parquet")
+            except BrokenPipeError:  # the reader has seen enough
+                drop_stdout()
     if not outcome.converged:
         progress.warn(
             f"not converged after {options.max_sweeps:,} sweeps; "

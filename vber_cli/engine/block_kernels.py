@@ -78,14 +78,15 @@ def _free_label(records, start, size):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def merge_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, edge_order, codes, theta, alpha, log_new,
-    label, head, follow, size,
+    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, edge_order, codes, theta, alpha, share,
+    log_new, label, head, follow, size,
 ):  # fmt: skip
     """Merge blocks joined by an edge wherever that raises the bound; edges in `edge_order`, until none is left.
 
     Δ = log m(a ∪ b) − log m(a) − log m(b) − log_new. Returns the number of merges.
     """
     taken = 0
+    work = np.empty((3, max(codes.shape[1], len(share))))
     for c in range(lo, hi):
         records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
         _link(records, label, head, follow, size)
@@ -102,9 +103,9 @@ def merge_kernel(  # type: ignore[no-untyped-def]
                     a, b = b, a
                 n = _members(a, head, follow, members)
                 n_other = _members(b, head, follow, other)
-                gain = -log_new - block_evidence(other, n_other, codes, theta, alpha)
+                gain = -log_new - block_evidence(other, n_other, codes, theta, alpha, share, work)
                 for i in range(n_other):
-                    gain += log_predictive(other[i], members, n + i, codes, theta, alpha)
+                    gain += log_predictive(other[i], members, n + i, codes, theta, alpha, share, work)
                     members[n + i] = other[i]
                 if gain > _GAIN:
                     for i in range(n_other):
@@ -117,10 +118,11 @@ def merge_kernel(  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def reassign_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, comp_ptr, comp_record, nbr_ptr, nbr, codes, theta, alpha, log_new, label, head, follow, size
+    lo, hi, comp_ptr, comp_record, nbr_ptr, nbr, codes, theta, alpha, share, log_new, label, head, follow, size
 ):
     """Move single records to the block, or to a block of their own, that raises the bound most. Returns the moves."""
     taken = 0
+    work = np.empty((3, max(codes.shape[1], len(share))))
     for c in range(lo, hi):
         records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
         _link(records, label, head, follow, size)
@@ -133,7 +135,7 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
             else:
                 _unlink(r, label, head, follow, size)
                 n = _members(home, head, follow, members)
-                here = log_predictive(r, members, n, codes, theta, alpha)
+                here = log_predictive(r, members, n, codes, theta, alpha, share, work)
                 _insert(r, home, label, head, follow, size)
             best, to = here, home
             if size[home] > 1 and log_new > best:
@@ -143,7 +145,7 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
                 if k == home or k == to:
                     continue
                 n = _members(k, head, follow, members)
-                score = log_predictive(r, members, n, codes, theta, alpha)
+                score = log_predictive(r, members, n, codes, theta, alpha, share, work)
                 if score > best:
                     best, to = score, k
             if to != home and best > here + _GAIN:
@@ -157,10 +159,11 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def split_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, comp_ptr, comp_record, codes, theta, alpha, log_new, label, head, follow, size
+    lo, hi, comp_ptr, comp_record, codes, theta, alpha, share, log_new, label, head, follow, size
 ):
     """Split blocks in two, grown around their two least alike records, where that raises the bound."""
     taken = 0
+    work = np.empty((3, max(codes.shape[1], len(share))))
     for c in range(lo, hi):
         records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
         if len(records) < 3:
@@ -178,17 +181,17 @@ def split_kernel(  # type: ignore[no-untyped-def]
             for p in range(min(n, 64)):
                 one[0] = members[p]
                 for q in range(p + 1, min(n, 64)):
-                    score = log_predictive(members[q], one, 1, codes, theta, alpha)
+                    score = log_predictive(members[q], one, 1, codes, theta, alpha, share, work)
                     if score < worst:
                         worst, at_a, at_b = score, p, q
             one[0], two[0] = members[at_a], members[at_b]
             n_one, n_two = 1, 1
-            gain = log_new - block_evidence(members, n, codes, theta, alpha)
+            gain = log_new - block_evidence(members, n, codes, theta, alpha, share, work)
             for p in range(n):
                 if p == at_a or p == at_b:
                     continue
-                with_one = log_predictive(members[p], one, n_one, codes, theta, alpha)
-                with_two = log_predictive(members[p], two, n_two, codes, theta, alpha)
+                with_one = log_predictive(members[p], one, n_one, codes, theta, alpha, share, work)
+                with_two = log_predictive(members[p], two, n_two, codes, theta, alpha, share, work)
                 if with_one >= with_two:
                     one[n_one] = members[p]
                     n_one += 1
@@ -207,8 +210,23 @@ def split_kernel(  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
+def _joining(r, members, n, codes, theta, alpha, share, work):  # type: ignore[no-untyped-def]
+    """Λ(b ∪ {r}) − Λ(b) for the members of b in any order; reorders them, and needs room for one more."""
+    if len(share) == 1:
+        return log_predictive(r, members, n, codes, theta, alpha, share, work)
+    members[:n].sort()
+    without = block_evidence(members, n, codes, theta, alpha, share, work)
+    at = n
+    while at > 0 and members[at - 1] > r:
+        members[at] = members[at - 1]
+        at -= 1
+    members[at] = r
+    return block_evidence(members, n + 1, codes, theta, alpha, share, work) - without
+
+
+@nb.njit(cache=True, nogil=True)
 def _split_merge(  # type: ignore[no-untyped-def]
-    a, b, records, hint, codes, theta, alpha, log_new, label, head, follow, size, stream, members, one, two
+    a, b, records, hint, codes, theta, alpha, share, log_new, label, head, follow, size, stream, members, one, two, work
 ):
     """One split–merge proposal for the blocks of a and b, accepted by Metropolis–Hastings.
 
@@ -227,13 +245,12 @@ def _split_merge(  # type: ignore[no-untyped-def]
     one[0], two[0] = a, b
     n_one, n_two = 1, 1
     log_q = 0.0
-    apart = log_new
     for i in range(n):
         r = members[i]
         if r == a or r == b:
             continue
-        with_one = log_predictive(r, one, n_one, codes, theta, alpha)
-        with_two = log_predictive(r, two, n_two, codes, theta, alpha)
+        with_one = log_predictive(r, one, n_one, codes, theta, alpha, share, work)
+        with_two = log_predictive(r, two, n_two, codes, theta, alpha, share, work)
         log_p = -math.log1p(math.exp(min(with_two - with_one, 700.0)))
         log_not = -math.log1p(math.exp(min(with_one - with_two, 700.0)))
         first = label[r] == ka if merging else math.log(max(next_uniform(stream), 1e-300)) < log_p
@@ -241,13 +258,16 @@ def _split_merge(  # type: ignore[no-untyped-def]
             one[n_one] = r
             n_one += 1
             log_q += log_p
-            apart += with_one
         else:
             two[n_two] = r
             n_two += 1
             log_q += log_not
-            apart += with_two
-    ratio = apart - block_evidence(members, n, codes, theta, alpha) - log_q
+    one[:n_one].sort()
+    two[:n_two].sort()
+    members[:n].sort()
+    ratio = log_new - log_q - block_evidence(members, n, codes, theta, alpha, share, work)
+    ratio += block_evidence(one, n_one, codes, theta, alpha, share, work)
+    ratio += block_evidence(two, n_two, codes, theta, alpha, share, work)
     if merging:
         ratio = -ratio
     if math.log(max(next_uniform(stream), 1e-300)) >= ratio:
@@ -265,8 +285,8 @@ def _split_merge(  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def gibbs_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, nbr_ptr, nbr, codes, theta, alpha, log_new,
-    n_burn, n_keep, seed, label, head, follow, size, weight, pair_probability, alone, repeats, stats, blocks,
+    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, nbr_ptr, nbr, codes, theta, alpha, share, log_new,
+    n_burn, n_keep, seed, label, head, follow, size, weight, pair_probability, alone, repeats, stats, class_weight, blocks,
 ):  # fmt: skip
     """Collapsed Gibbs with split–merge proposals on components lo..hi-1, going on from `label`.
 
@@ -275,6 +295,7 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
     A record whose block holds none of its neighbours is not moved until one joins, which keeps the kernel reversible.
     """
     stream = np.zeros(1, np.uint64)
+    work = np.empty((3, max(codes.shape[1], len(share))))
     for c in range(lo, hi):
         records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
         m = len(records)
@@ -318,7 +339,7 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
                     reachable = reachable or k == home
                     n = _members(k, head, follow, members)
                     option[n_options] = k
-                    score[n_options] = log_predictive(r, members, n, codes, theta, alpha)
+                    score[n_options] = _joining(r, members, n, codes, theta, alpha, share, work)
                     n_options += 1
                 to = home
                 if reachable:
@@ -342,8 +363,9 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
                 if next_uniform(stream) < 0.5:
                     a, b = b, a
                 _split_merge(
-                    a, b, records, e, codes, theta, alpha, log_new, label, head, follow, size, stream, members, one, two
-                )
+                    a, b, records, e, codes, theta, alpha, share, log_new, label, head, follow, size, stream,
+                    members, one, two, work,
+                )  # fmt: skip
             if sweep < n_burn:
                 continue
             for e in range(edge_ptr[c], edge_ptr[c + 1]):
@@ -358,7 +380,10 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
             k = records[i]
             if size[k] > 1:
                 n = _members(k, head, follow, members)
-                add_block_stats(members, n, weight * n_keep, codes, theta, alpha, stats, repeats)
+                members[:n].sort()
+                add_block_stats(
+                    members, n, weight * n_keep, codes, theta, alpha, share, work, stats, class_weight, repeats
+                )
 
 
 @nb.njit(cache=True, nogil=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from vber_cli.engine import block_kernels, partition_kernels
 from vber_cli.engine.graph import Graph
 from vber_cli.engine.parallel import map_ranges
 from vber_cli.engine.partition_kernels import BINS, DEPTH
+from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
 from vber_cli.model.types import FloatArray, IntArray, Records
 
@@ -28,7 +29,9 @@ class Expectation:
     alone
         (N,) float64, P(no other record describes the same individual).
     stats
-        (2, F, DEPTH, BINS) sufficient statistics of the concentrations (`partition_kernels`).
+        (Q, 2, F, DEPTH, BINS) sufficient statistics of the noise classes (`partition_kernels`).
+    class_weight
+        (Q,) float64, records by noise class.
     repeats
         (N, F) float64: how far each value is a copy of another record's rather than a draw of its own.
     n_mean, n_variance
@@ -40,6 +43,7 @@ class Expectation:
     pair_probability: FloatArray
     alone: FloatArray
     stats: FloatArray
+    class_weight: FloatArray
     repeats: FloatArray
     n_mean: float
     n_variance: float
@@ -80,6 +84,7 @@ def component_parts(graph: Graph, lo: int, hi: int) -> list[tuple[int, int]]:
 def expect(
     records: Records,
     prior: Prior,
+    noise: Noise,
     log_new: float,
     graph: Graph,
     chains: Chains | None,
@@ -93,8 +98,8 @@ def expect(
 
     Parameters
     ----------
-    records, prior, log_new
-        The data, A, and the log weight of one more individual.
+    records, prior, noise, log_new
+        The data, θ, the noise classes, and the log weight of one more individual.
     graph, chains
         The components, and the state of the chains in the large ones (None where there are none); advanced.
     seed
@@ -108,45 +113,46 @@ def expect(
         Has no influence on the result.
     """
     theta = record_theta(records, prior)
-    alpha = prior.concentration
     n, n_fields = records.codes.shape
+    shape = (noise.n_classes, 2, n_fields, DEPTH, BINS)
     probability = np.zeros(len(graph.pair_a))
     alone = np.ones(n)
     alone[graph.comp_record] = 0.0
     repeats = np.zeros((n, n_fields))
     label = np.arange(n, dtype=np.int32)
 
-    def small(lo: int, hi: int) -> tuple[FloatArray, float, float]:
-        stats = np.zeros((2, n_fields, DEPTH, BINS))
+    def small(lo: int, hi: int) -> tuple[FloatArray, FloatArray, float, float]:
+        stats, class_weight = np.zeros(shape), np.zeros(noise.n_classes)
         mean, variance = partition_kernels.enumerate_kernel(
-            lo, hi, graph.comp_ptr, graph.comp_record, graph.pair_ptr, records.codes, theta, alpha, log_new,
-            np.uint64(seed), draw, probability, alone, repeats, label, stats,
+            lo, hi, graph.comp_ptr, graph.comp_record, graph.pair_ptr, records.codes, theta,
+            noise.concentration, noise.share, log_new, np.uint64(seed), draw,
+            probability, alone, repeats, label, stats, class_weight,
         )  # fmt: skip
-        return stats, mean, variance
+        return stats, class_weight, mean, variance
 
     results = map_ranges(small, component_parts(graph, 0, graph.n_small), threads)
-    stats = sum((part[0] for part in results), np.zeros((2, n_fields, DEPTH, BINS)))
-    mean = float(sum(part[1] for part in results))
-    variance = float(sum(part[2] for part in results))
+    stats = sum((part[0] for part in results), np.zeros(shape))
+    class_weight = sum((part[1] for part in results), np.zeros(noise.n_classes))
+    mean = float(sum(part[2] for part in results))
+    variance = float(sum(part[3] for part in results))
     chain_pairs, chain_n = np.zeros((0, 0)), np.zeros((0, 0))
     if chains is not None and graph.n_components > graph.n_small:
-        large_stats, chain_pairs, chain_n = _sample(
-            records, theta, alpha, log_new, graph, chains, seed, n_sweeps, threads, alone, repeats
+        chain_pairs, chain_n = _sample(
+            records, theta, noise, log_new, graph, chains, seed, n_sweeps, threads, alone, repeats, stats, class_weight
         )
-        stats = stats + large_stats
         first = graph.pair_ptr[graph.n_small]
         probability[first:] = chain_pairs.mean(axis=0)
         mean += float(chain_n.mean())
         variance += float(chain_n.var())
     return Expectation(
-        probability, alone, stats, repeats, mean + graph.n_alone, variance, chain_pairs, chain_n
+        probability, alone, stats, class_weight, repeats, mean + graph.n_alone, variance, chain_pairs, chain_n
     )
 
 
 def _sample(
     records: Records,
     theta: FloatArray,
-    alpha: FloatArray,
+    noise: Noise,
     log_new: float,
     graph: Graph,
     chains: Chains,
@@ -155,16 +161,17 @@ def _sample(
     threads: int,
     alone: FloatArray,
     repeats: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Advance every chain in the large components; statistics, pair probabilities and block counts by chain."""
+    stats: FloatArray,
+    class_weight: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Advance every chain in the large components, adding to the statistics; pair probabilities and block counts."""
     n, n_fields = records.codes.shape
     lo, hi = graph.n_small, graph.n_components
     first = graph.pair_ptr[lo]
-    steps = float(graph.pair_ptr[hi] - first) * n_fields * 8 * len(chains.labels)
+    steps = float(graph.pair_ptr[hi] - first) * n_fields * 8 * len(chains.labels) * noise.n_classes
     n_keep = int(np.clip(_SWEEP_BUDGET / max(steps, 1.0), 4, max(n_sweeps * 2 // 3, 1)))
     n_burn = n_keep // 2
     weight = 1.0 / (n_keep * len(chains.labels))
-    stats = np.zeros((2, n_fields, DEPTH, BINS))
     pairs, counts = [], []
     for c, label in enumerate(chains.labels):
         probability = np.zeros(len(graph.pair_a))
@@ -178,37 +185,71 @@ def _sample(
             probability: FloatArray = probability,
             lists: tuple[IntArray, IntArray, IntArray] = (head, follow, size),
             chain_seed: np.uint64 = chain_seed,
-        ) -> tuple[FloatArray, FloatArray]:
-            part_stats, blocks = np.zeros((2, n_fields, DEPTH, BINS)), np.zeros(n_keep)
+        ) -> tuple[FloatArray, FloatArray, FloatArray]:
+            part_stats, part_class, blocks = np.zeros_like(stats), np.zeros_like(class_weight), np.zeros(n_keep)
             block_kernels.gibbs_kernel(
                 lo, hi, graph.comp_ptr, graph.comp_record, graph.pair_ptr, graph.pair_a, graph.pair_b,
-                graph.nbr_ptr, graph.nbr, records.codes, theta, alpha, log_new, n_burn, n_keep, chain_seed,
-                label, *lists, weight, probability, alone, repeats, part_stats, blocks,
+                graph.nbr_ptr, graph.nbr, records.codes, theta, noise.concentration, noise.share, log_new,
+                n_burn, n_keep, chain_seed, label, *lists, weight, probability, alone, repeats,
+                part_stats, part_class, blocks,
             )  # fmt: skip
-            return part_stats, blocks
+            return part_stats, part_class, blocks
 
         results = map_ranges(large, component_parts(graph, lo, hi), threads)
         for part in results:
             stats += part[0]
-        counts.append(np.sum([part[1] for part in results], axis=0))
+            class_weight += part[1]
+        counts.append(np.sum([part[2] for part in results], axis=0))
         pairs.append(probability[first:] * len(chains.labels))
     chains.n_calls += 1
-    return stats, np.array(pairs), np.array(counts)
+    return np.array(pairs), np.array(counts)
 
 
-def tiny_posterior(records: Records, prior: Prior, log_h: FloatArray) -> tuple[FloatArray, FloatArray]:
+def add_weak_pairs(
+    records: Records, prior: Prior, noise: Noise, found: Expectation, a: IntArray, b: IntArray, odds: FloatArray
+) -> Expectation:
+    """The same expectation with pairs that join no component counted on their own, at first order.
+
+    Such a pair is a link with its own odds if neither record has a partner already. Its probability is appended to
+    `pair_probability`, its statistics and its effect on n are added.
+
+    Parameters
+    ----------
+    records, prior, noise, found
+        As in `expect`, and what that returned.
+    a, b, odds
+        (W,) the pairs, and the odds of each by itself.
+    """
+    probability = odds / (1.0 + odds) * found.alone[a] * found.alone[b]
+    partition_kernels.pair_stats_kernel(
+        a, b, probability, records.codes, record_theta(records, prior), noise.concentration, noise.share,
+        found.stats, found.class_weight, found.repeats,
+    )  # fmt: skip
+    n = records.n_records
+    taken = np.bincount(a, weights=probability, minlength=n) + np.bincount(b, weights=probability, minlength=n)
+    expected = float(probability.sum())
+    return replace(
+        found,
+        pair_probability=np.concatenate([found.pair_probability, probability]),
+        alone=np.maximum(found.alone - taken, 0.0),
+        n_mean=found.n_mean - expected,
+        n_variance=found.n_variance + float(np.sum(probability * (1.0 - probability))),
+    )
+
+
+def tiny_posterior(records: Records, prior: Prior, noise: Noise, log_h: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Exact pair probabilities (N, N) and distribution of n (N + 1,) of at most MAX_EXACT records, for any h(n).
 
     Parameters
     ----------
-    records, prior
-        The data and A.
+    records, prior, noise
+        The data, θ and the noise classes.
     log_h
         (N + 1,) float64, log weight of a partition by its number of blocks.
     """
     members = np.arange(records.n_records, dtype=np.int32)
     total, together = partition_kernels.count_weights_kernel(
-        members, records.codes, record_theta(records, prior), prior.concentration
+        members, records.codes, record_theta(records, prior), noise.concentration, noise.share
     )
     top = np.max(total + log_h)
     weight = np.exp(total + log_h - top)

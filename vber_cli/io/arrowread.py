@@ -53,13 +53,15 @@ class ArrowTable:
             check_type(self.content.label, name, self.schema.field(i).type)
         with self._reading():
             for batch in self._stored_batches(numbers):
+                if batch.num_rows == 0:
+                    continue
+                if not columns:
+                    yield batch
+                    continue
                 arrays = [
                     as_text(array, self.content.label, name) for array, name in zip(batch.columns, columns, strict=True)
                 ]
-                if batch.num_rows and arrays:
-                    yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
-                elif batch.num_rows:
-                    yield batch
+                yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

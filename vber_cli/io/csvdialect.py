@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -49,8 +50,8 @@ class Dialect:
         Whether the first row holds the column names.
     names
         Column names, stripped; column1, column2, ... where there is no header.
-    skip_lines
-        Number of physical lines before the first data row.
+    skip_lines, skip_bytes
+        Number of physical lines, and of bytes in UTF-8, before the first data row.
     """
 
     delimiter: str
@@ -60,6 +61,7 @@ class Dialect:
     header: bool
     names: tuple[str, ...]
     skip_lines: int
+    skip_bytes: int
 
 
 def parse_delimiter(text: str) -> str:
@@ -173,6 +175,7 @@ def detect_dialect(label: str, text: str, *, complete: bool, delimiter: str | No
     InputError
         There is no row at all, a row has a different number of values than the first, or two columns have one name.
     """
+    whole = text
     declared = re.match(r"\s*sep=(.)\r?\n", text)  # spreadsheets write this line
     n_skipped = 0
     if declared:
@@ -180,7 +183,7 @@ def detect_dialect(label: str, text: str, *, complete: bool, delimiter: str | No
         text = text[declared.end() :]
         delimiter = delimiter or declared[1]
     quote = _quote_of(text)
-    escape = _escapes(text, quote)
+    escape = _escapes(text, quote, delimiter or "")
     candidates = (delimiter,) if delimiter else _DELIMITERS
     best: tuple[float, int, int] = (-1.0, 0, 0)
     chosen, rows = (delimiter or ("\t" if prefer_tab else ",")), []
@@ -195,9 +198,16 @@ def detect_dialect(label: str, text: str, *, complete: bool, delimiter: str | No
         if score > best:
             best, chosen, rows = score, candidate, parsed
     if not rows:
-        raise InputError(f"{label}: holds no rows, only blank lines.", "Leave the file out, or check its export.")
+        if complete:
+            raise InputError(f"{label}: holds no rows, only blank lines.", "Leave the file out, or check its export.")
+        raise InputError(
+            f"{label}: the first row does not end within {len(text) >> 20} MiB.",
+            f"Check whether a quote ({quote}) in it is never closed.",
+        )
     skip_blanks = _blanks_follow(text, chosen)
     start, end, first = rows[0]
+    if end > start and len(rows) == 1:
+        _refuse_open_header(label, text, chosen, quote, start + n_skipped)
     cells = [row for *_, row in rows]
     header = _has_header(cells)
     names = _column_names(label, first) if header else tuple(f"column{i + 1}" for i in range(len(first)))
@@ -206,7 +216,26 @@ def detect_dialect(label: str, text: str, *, complete: bool, delimiter: str | No
             shown = chosen.join(row)
             raise ragged(label, line + n_skipped, len(row), len(first), chosen, header=header, text=shown)
     skip_lines = n_skipped + (end if header else start - 1)
-    return Dialect(chosen, quote, escape, skip_blanks, header, names, skip_lines)
+    skip_bytes = sum(len(line.encode()) for line in islice(io.StringIO(whole, newline=""), skip_lines))
+    return Dialect(chosen, quote, escape, skip_blanks, header, names, skip_lines, skip_bytes)
+
+
+def _refuse_open_header(label: str, text: str, delimiter: str, quote: str, line: int) -> None:
+    """Refuse a text that is one single row because its first line opens a quote and nothing closes it."""
+    try:
+        for _ in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quotechar=quote, strict=True):
+            pass
+    except csv.Error as error:
+        if "unexpected end of data" in str(error):
+            raise open_quote(label, line, quote) from error
+
+
+def open_quote(label: str, line: int, quote: str) -> InputError:
+    """Tell that a quote is opened and never closed."""
+    return InputError(
+        f"{label}, line {line}: a quote ({quote}) is opened here and never closed.",
+        "Close the quote, or double it if it belongs to the value.",
+    )
 
 
 def read_rows(
@@ -219,6 +248,9 @@ def read_rows(
     list
         For each row the numbers of its first and last physical lines (1-based) and its cells.
     """
+    if sys.version_info < (3, 11):
+        # The csv module of old takes no NUL; Arrow, which reads the data, does.
+        text = text.replace("\0", " ")
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=delimiter,
@@ -258,14 +290,16 @@ def _quote_of(text: str) -> str:
     """Double quotes, unless there are none and whole values stand in single ones."""
     if '"' in text:
         return '"'
-    quoted = len(re.findall(r"(?:^|[,;|\t])'[^'\n]*'(?=[,;|\t\r\n]|$)", text[:65536], re.MULTILINE))
-    return "'" if quoted > 1 and quoted * 2 > text[:65536].count("'") * 0.9 else '"'
+    start = text[:65536].replace("''", "")
+    at_edge = len(re.findall(r"^'|(?<=[,;|\t])'|'(?=[,;|\t\r\n])|'\Z", start, re.MULTILINE))
+    return "'" if at_edge >= 4 and at_edge >= 0.9 * start.count("'") else '"'
 
 
-def _escapes(text: str, quote: str) -> bool:
+def _escapes(text: str, quote: str, delimiter: str) -> bool:
     r"""Whether quotes inside quotes are written \" (and never "")."""
-    inside = re.search(rf"\\{quote}(?![,;|\t\r\n]|$)", text)
-    doubled = re.search(rf"[^,;|\t\r\n]{quote}{quote}[^,;|\t\r\n]", text)
+    edges = re.escape(f",;|\t\r\n{delimiter}")
+    inside = re.search(rf"\\{quote}(?![{edges}]|$)", text)
+    doubled = re.search(rf"[^{edges}]{quote}{quote}[^{edges}]", text)
     return inside is not None and doubled is None
 
 

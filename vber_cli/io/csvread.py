@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from vber_cli.errors import InputError
 from vber_cli.io.bytestream import CHUNK, Content, as_file, utf8_blocks
-from vber_cli.io.csvdialect import Dialect, ragged
+from vber_cli.io.csvdialect import Dialect, open_quote, ragged
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -21,8 +21,38 @@ if TYPE_CHECKING:
     from pyarrow.csv import ConvertOptions, ParseOptions
 
 _MAX_BLOCK = 1 << 30
+_BLOCK_PER_COLUMN = 1 << 10
 _SLOW_ROWS = 20_000
 TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+class _WholeLineEnds:
+    """A file for Arrow's parser whose blocks never part a CR from its LF.
+
+    The parser takes an LF at a block's start for the rest of a line end, even inside quotes.
+    """
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+        self._held = b""
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int, /) -> bytes:
+        data = self._held + self._file.read(size - len(self._held))
+        self._held = b""
+        if len(data) > 1 and data.endswith(b"\r"):
+            self._held = b"\r"
+            return data[:-1]
+        return data
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class CsvTable:
@@ -75,7 +105,8 @@ class CsvTable:
     def _fast_batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Let Arrow parse; start again with larger blocks where a cell is larger than a block."""
         n_done = 0
-        block_size = CHUNK
+        # Each block costs a little per column, so wide files are read in larger ones.
+        block_size = max(CHUNK, _BLOCK_PER_COLUMN * len(columns))
         while True:
             n_seen = 0
             try:
@@ -109,12 +140,12 @@ class CsvTable:
         numbers = [dialect.names.index(name) for name in columns]
         last = len(dialect.names) - 1
         with as_file(self._blocks()) as file:
+            file.read(dialect.skip_bytes)
             try:
                 reader = arrow_csv.open_csv(
-                    pa.PythonFile(file, "r"),
+                    pa.PythonFile(_WholeLineEnds(file), "r"),
                     read_options=arrow_csv.ReadOptions(
                         block_size=block_size,
-                        skip_rows=dialect.skip_lines,
                         column_names=[str(i) for i in range(last + 1)],
                     ),
                     parse_options=self._parse_options(),
@@ -251,11 +282,7 @@ class CsvTable:
                     pass
             except csv.Error as error:
                 if "unexpected end of data" in str(error):
-                    raise InputError(
-                        f"{self.content.label}, line {start}: a quote ({self.dialect.quote}) is opened here "
-                        f"and never closed.",
-                        "Close the quote, or double it if it belongs to the value.",
-                    ) from error
+                    raise open_quote(self.content.label, start, self.dialect.quote) from error
 
 
 def _record_batch(arrays: Sequence[pa.Array], columns: Sequence[str], n_rows: int) -> pa.RecordBatch:

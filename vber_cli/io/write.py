@@ -167,7 +167,7 @@ class ResultDirectory:
         with writing(self._shown):
             old: Path | None = None
             if self.path.exists():
-                old = _make_sibling(self.path, "old")
+                old = _sibling(self.path, "old")
                 os.rename(self.path, old)
             try:
                 os.rename(temporary, self.path)
@@ -254,9 +254,13 @@ def _remove_result(path: Path) -> None:
     os.rmdir(path)
 
 
+def _sibling(path: Path, kind: str) -> Path:
+    return path.with_name(f".{path.name}.vber-{kind}-{secrets.token_hex(4)}")
+
+
 def _make_sibling(path: Path, kind: str) -> Path:
     while True:
-        sibling = path.with_name(f".{path.name}.vber-{kind}-{secrets.token_hex(4)}")
+        sibling = _sibling(path, kind)
         with contextlib.suppress(FileExistsError):
             sibling.mkdir()
             return sibling

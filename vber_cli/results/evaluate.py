@@ -163,7 +163,7 @@ def _read_table(path: Path, columns: list[str]) -> pa.Table:
             if absent:
                 raise InputError(f"{path} has no column {absent[0]}", "give the directory that `vber merge` wrote")
             return file.read(columns=columns)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path} is not a readable Parquet file: {error}", "run `vber merge` again") from None
 
 

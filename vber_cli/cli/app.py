@@ -27,6 +27,7 @@ PROGRAM = "vber"
 COMMANDS = {
     "merge": "vber_cli.cli.merge:merge",
     "evaluate": "vber_cli.cli.evaluate:evaluate",
+    "simulate": "vber_cli.cli.simulate:simulate",
     "config": "vber_cli.cli.config_cmd:config",
 }
 EXIT_BUG = 1

@@ -255,3 +255,11 @@ def tiny_posterior(records: Records, prior: Prior, noise: Noise, log_h: FloatArr
     weight = np.exp(total + log_h - top)
     pair = np.exp(together + log_h - top).sum(axis=2) / weight.sum()
     return pair, weight / weight.sum()
+
+
+def log_weights_by_blocks(records: Records, prior: Prior, noise: Noise, members: IntArray) -> FloatArray:
+    """(M + 1,) log Σ exp Σ Λ over the partitions of M ≤ MAX_EXACT records with j blocks, j = 0..M."""
+    total, _ = partition_kernels.count_weights_kernel(
+        members, records.codes, record_theta(records, prior), noise.concentration, noise.share
+    )
+    return np.asarray(total)

@@ -1,0 +1,226 @@
+"""The whole inference on encoded records, with or without moves; the pipeline's one door to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vber_cli.engine import cavi
+from vber_cli.engine.cavi import Linkage
+from vber_cli.engine.decide import Expected, Membership, decide, expected_scores, membership
+from vber_cli.engine.learn import Hyperparameters, Settings, choose_noise, learn, split_pairs
+from vber_cli.engine.link_posterior import LinkPosterior, link_posterior
+from vber_cli.engine.optimise import Optimum, Step, argmax_labels, optimise
+from vber_cli.engine.start import start_at_random, start_from_records
+from vber_cli.model.noise import Noise
+from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.prior import Prior
+from vber_cli.model.types import FloatArray, IntArray, Records
+
+_FIRST_ROUNDS = 4  # of learning, on the first candidates; then candidates are planned anew
+STARTS = {"records": start_from_records, "random": start_at_random}
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Hyperparameters and the evidence for the number of noise classes (BIC, larger is better)."""
+
+    hyperparameters: Hyperparameters
+    noise_bic: dict[int, float]
+
+
+def first_guess(records: Records, prior: Prior, occupancy: Occupancy) -> Hyperparameters:
+    """Where learning starts: one record in ten a duplicate."""
+    n = max(0.9 * records.n_records, 1.0)
+    return Hyperparameters(prior, Noise.single(prior.concentration), n, occupancy.log_new(n))
+
+
+def learn_from(
+    records: Records,
+    find_pairs: Callable[[Hyperparameters], tuple[IntArray, IntArray]],
+    start: Hyperparameters,
+    settings: Settings,
+) -> tuple[Learned, tuple[IntArray, IntArray]]:
+    """Learn on a first set of candidates, plan them anew with what was learned, and learn to convergence.
+
+    Parameters
+    ----------
+    records, start, settings
+        The data and where to start.
+    find_pairs
+        Candidates (a, b), a < b, under given hyperparameters.
+
+    Returns
+    -------
+    tuple
+        What was learned, and the candidates it was learned from.
+    """
+    now = learn(records, find_pairs(start), start, settings, _FIRST_ROUNDS)
+    bic: dict[int, float] = {}
+    if settings.learn_concentration:
+        now, bic = choose_noise(records, find_pairs(now), now, settings)
+        now = learn(records, find_pairs(now), now, settings, _FIRST_ROUNDS)
+    pairs = find_pairs(now)
+    if settings.learn_concentration:
+        now, bic = choose_noise(records, pairs, now, settings)
+    now = learn(records, pairs, now, settings)
+    return Learned(now, bic), pairs
+
+
+@dataclass(frozen=True)
+class Result:
+    """Everything that is written out, in the engine's order of the records.
+
+    Attributes
+    ----------
+    optimum
+        φ and λ.
+    prior, n_individuals
+        A and K.
+    label, membership
+        The assignment (0..n−1) and how sure it is.
+    posterior, expected
+        None with the literal updates, which have no link posterior.
+    """
+
+    prior: Prior
+    n_individuals: int
+    optimum: Optimum
+    label: IntArray
+    membership: Membership
+    posterior: LinkPosterior | None
+    expected: Expected | None
+
+
+def run_literal(
+    records: Records,
+    prior: Prior,
+    n_individuals: int,
+    start: str,
+    settings: Settings,
+    *,
+    max_sweeps: int,
+    tol: float,
+    on_step: Callable[[Step], None],
+) -> Result:
+    """The paper's two updates and nothing else (MODEL.md section 1); `bound` in the trace is the ELBO itself."""
+    linkage = STARTS[start](records, n_individuals, settings.seed)
+    occupied = linkage.n_stored
+
+    def on_sweep(sweep: cavi.Sweep) -> None:
+        on_step(Step("sweep", sweep.elbo, sweep.elbo, sweep.max_change, occupied))
+
+    fitted = cavi.fit(
+        records, prior, linkage, max_sweeps=max_sweeps, tol=tol, threads=settings.threads, on_sweep=on_sweep
+    )
+    label = argmax_labels(fitted.linkage)
+    return Result(
+        prior, n_individuals, Optimum(fitted, fitted.elbo, False), label, _by_phi(fitted.linkage, label), None, None
+    )
+
+
+def _by_phi(linkage: Linkage, label: IntArray) -> Membership:
+    """Membership by φ alone: the largest φ of each record, and the next."""
+    n = len(label)
+    record = np.repeat(np.arange(n), np.diff(linkage.ptr))
+    order = np.lexsort((linkage.individual, -linkage.phi, record))
+    rank = np.arange(len(order)) - np.repeat(linkage.ptr[:-1], np.diff(linkage.ptr))
+    best, second = np.zeros(n), np.zeros(n)
+    second_individual = np.full(n, -1, dtype=np.int64)
+    sorted_record = record[order]
+    best[sorted_record[rank == 0]] = linkage.phi[order][rank == 0]
+    second[sorted_record[rank == 1]] = linkage.phi[order][rank == 1]
+    second_individual[sorted_record[rank == 1]] = linkage.individual[order][rank == 1]
+    lone = linkage.rest / max(linkage.n_rest, 1)
+    best = np.maximum(best, lone)
+    # the label of each stored individual, through a record that chose it; −1 where none did
+    label_of = np.full(linkage.n_stored + 1, -1, dtype=np.int32)
+    chosen = sorted_record[rank == 0]
+    label_of[linkage.individual[order][rank == 0]] = label[chosen]
+    return Membership(best, label_of[second_individual].astype(np.int32), second)
+
+
+def run_moves(
+    records: Records,
+    pairs: tuple[IntArray, IntArray],
+    learned: Hyperparameters,
+    settings: Settings,
+    start: str,
+    *,
+    max_sweeps: int,
+    tol: float,
+    loss: tuple[float, float],
+    missed_share: float,
+    on_step: Callable[[Step], None],
+    on_draw: Callable[[], None],
+) -> Result:
+    """The bound's maximum, the link posterior, and the assignment of least expected loss.
+
+    Parameters
+    ----------
+    records, pairs, learned, settings
+        As in `link_posterior`.
+    start
+        auto (greedy merges), records or random.
+    max_sweeps, tol
+        As in `optimise`.
+    loss
+        (fp, fn).
+    missed_share
+        Estimated share of the link mass that the candidates miss.
+    on_step, on_draw
+        Called after every step and every draw.
+    """
+    found = link_posterior(records, pairs, learned, settings, on_draw)
+    n_individuals = settings.occupancy.n_individuals or max(round(settings.occupancy.mean(found.n.mean)), 1)
+    split = split_pairs(records, pairs, learned)
+    linkage = None if start == "auto" else STARTS[start](records, n_individuals, settings.seed)
+    optimum = optimise(
+        records, learned.prior, n_individuals, learned.log_new, split.graph, linkage,
+        max_sweeps=max_sweeps, tol=tol, threads=settings.threads, on_step=on_step,
+    )  # fmt: skip
+    if optimum.forced:
+        label = argmax_labels(optimum.fit.linkage)
+    else:
+        label = decide(found.a, found.b, found.probability, records.n_records, loss)
+    mass = float(found.probability.sum())
+    missed = mass * missed_share / max(1.0 - missed_share, 1e-9)
+    return Result(
+        learned.prior,
+        n_individuals,
+        optimum,
+        label,
+        membership(label, found.a, found.b, found.probability, found.alone),
+        found,
+        expected_scores(label, found.a, found.b, found.probability, missed),
+    )
+
+
+def phi_probability(result: Result) -> FloatArray:
+    """(E,) calibrated membership of every entry of φ: see `decide.membership`, with φ's own individuals."""
+    linkage = result.optimum.fit.linkage
+    if result.posterior is None:
+        return linkage.phi
+    n = len(linkage.ptr) - 1
+    record = np.repeat(np.arange(n, dtype=np.int64), np.diff(linkage.ptr))
+    order = np.lexsort((linkage.individual, -linkage.phi, record))
+    first = order[np.flatnonzero(np.concatenate([[True], np.diff(record[order]) != 0]))] if len(order) else order
+    block = np.full(n, -1, dtype=np.int64)
+    block[record[first]] = linkage.individual[first]
+    size = np.bincount(block[block >= 0], minlength=linkage.n_stored)
+    found = result.posterior
+    ends = np.concatenate([found.a, found.b]).astype(np.int64)
+    other = block[np.concatenate([found.b, found.a])]
+    p = np.concatenate([found.probability, found.probability])[other >= 0]
+    key = (ends[other >= 0] << 32) | other[other >= 0]
+    unique, inverse = np.unique(key, return_inverse=True)
+    total = np.bincount(inverse, weights=p, minlength=len(unique))
+    wanted = (record << 32) | linkage.individual
+    at = np.minimum(np.searchsorted(unique, wanted), max(len(unique) - 1, 0))
+    hit = unique[at] == wanted if len(unique) else np.zeros(len(wanted), dtype=bool)
+    own = block[record] == linkage.individual
+    others = size[linkage.individual] - own
+    mean = np.where(hit, total[at] if len(total) else 0.0, 0.0) / np.maximum(others, 1)
+    return np.clip(np.where(own & (others == 0), found.alone[record], mean), 0.0, 1.0)

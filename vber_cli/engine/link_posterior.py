@@ -1,0 +1,215 @@
+"""Link probabilities, n and K with what the hyperparameters leave uncertain (MODEL.md sections 3 and 7).
+
+Given the hyperparameters the posterior factorises over components and is exact in the small ones. Around that runs a
+Gibbs sampler over the hyperparameters: a partition is drawn component by component, then noise and K given it. Link
+probabilities are averages of the conditional ones; n is a mixture of the conditional distributions, each nearly normal
+as a sum over many components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from vber_cli.engine import hyper
+from vber_cli.engine.evidence_kernels import pair_evidence
+from vber_cli.engine.learn import Hyperparameters, Settings, split_pairs
+from vber_cli.engine.moves import greedy_labels
+from vber_cli.engine.partition_kernels import MAX_EXACT
+from vber_cli.engine.posterior import Chains, add_weak_pairs, expect, log_weights_by_blocks, tiny_posterior
+from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.types import FloatArray, IntArray, Records
+
+INTERVAL = 0.90
+_WORK = 300_000  # records times draws
+_MIN_DRAWS, _MAX_DRAWS = 10, 200
+_FIRST_SWEEPS, _SWEEPS = 45, 9
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Mean and the ends of the central 90 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class LinkPosterior:
+    """What the data say about who is who.
+
+    Attributes
+    ----------
+    a, b, probability
+        (P,) candidate pairs a < b, sorted, with P(same individual).
+    alone
+        (N,) P(no other record describes the same individual).
+    n, n_individuals
+        Recorded individuals, and K.
+    n_draws
+        Draws of the hyperparameters that were averaged over; 0 where the posterior was summed exactly.
+    r_hat
+        Of the number of blocks in the sampled components, over the chains; 1 where nothing was sampled.
+    disagreement
+        Largest difference between two chains' probabilities of one pair.
+    largest_component
+        Records in the largest component.
+    """
+
+    a: IntArray
+    b: IntArray
+    probability: FloatArray
+    alone: FloatArray
+    n: Interval
+    n_individuals: Interval
+    n_draws: int
+    r_hat: float
+    disagreement: float
+    largest_component: int
+
+
+def link_posterior(
+    records: Records,
+    pairs: tuple[IntArray, IntArray],
+    learned: Hyperparameters,
+    settings: Settings,
+    on_draw: Callable[[], None] = lambda: None,
+) -> LinkPosterior:
+    """Average the link posterior over the hyperparameters.
+
+    Parameters
+    ----------
+    records, pairs, learned, settings
+        The data, the candidates (a, b), and what was learned from them.
+    on_draw
+        Called after every draw.
+    """
+    if records.n_records <= MAX_EXACT:
+        return _tiny(records, learned, settings.occupancy)
+    rng = np.random.default_rng([settings.seed, 20_141])
+    split = split_pairs(records, pairs, learned)
+    graph = split.graph
+    chains = None
+    if graph.n_components > graph.n_small:
+        chains = Chains(
+            graph, 4, greedy_labels(records, learned.prior, learned.log_new, graph, settings.threads)
+        )
+    n_draws = draws_for(records.n_records)
+    n_pairs = len(graph.pair_a) + len(split.weak_a)
+    probability, alone = np.zeros(n_pairs), np.zeros(records.n_records)
+    moments, totals, chain_n, chain_pairs = [], [], [], None
+    noise, log_new = learned.noise, learned.log_new
+    for number in range(n_draws):
+        odds = split.weak_odds
+        if len(odds):
+            odds = np.exp(pair_evidence(records, learned.prior, noise, split.weak_a, split.weak_b) - log_new)
+        found = expect(
+            records, learned.prior, noise, log_new, graph, chains,
+            seed=settings.seed * 7919 + 1000 + number, draw=True, n_sweeps=_SWEEPS if number else _FIRST_SWEEPS, threads=settings.threads,
+        )  # fmt: skip
+        found = add_weak_pairs(records, learned.prior, noise, found, split.weak_a, split.weak_b, odds)
+        probability += found.pair_probability / n_draws
+        alone += found.alone / n_draws
+        moments.append((found.n_mean, max(found.n_variance, 1e-9)))
+        if number:
+            chain_n.append(found.chain_n)
+        chain_pairs = found.chain_pairs if chain_pairs is None else chain_pairs + found.chain_pairs
+        n_now = float(np.clip(rng.normal(found.n_mean, np.sqrt(moments[-1][1])), 1.0, records.n_records))
+        if settings.learn_concentration:
+            noise = hyper.draw_noise(found.stats, found.class_weight, rng)
+        if settings.occupancy.n_individuals is None:
+            k, weight = settings.occupancy.posterior(n_now)
+            drawn = float(rng.choice(k, p=weight))
+            totals.append(drawn)
+            log_new = float(np.log(max(drawn - found.n_mean, 0.5)))
+        on_draw()
+    a = np.concatenate([graph.pair_a, split.weak_a])
+    b = np.concatenate([graph.pair_b, split.weak_b])
+    order = np.lexsort((b, a))
+    sizes = np.diff(graph.comp_ptr)
+    fixed = settings.occupancy.n_individuals
+    return LinkPosterior(
+        a[order], b[order], np.clip(probability[order], 0.0, 1.0), np.clip(alone, 0.0, 1.0),
+        _mixture(moments, records.n_records, fixed),
+        _quantiles(totals) if fixed is None else Interval(float(fixed), float(fixed), float(fixed)),
+        n_draws,
+        _r_hat(chain_n),
+        0.0 if chain_pairs is None or chain_pairs.size == 0 else float(np.ptp(chain_pairs / n_draws, axis=0).max()),
+        int(sizes.max(initial=1)),
+    )  # fmt: skip
+
+
+def draws_for(n_records: int) -> int:
+    """How many draws of the hyperparameters: many for few records, where they are uncertain, few for many."""
+    return int(np.clip(_WORK // max(n_records, 1), _MIN_DRAWS, _MAX_DRAWS))
+
+
+def _tiny(records: Records, learned: Hyperparameters, occupancy: Occupancy) -> LinkPosterior:
+    """Few enough records to sum over all their partitions, with the exact weight of every n."""
+    n = records.n_records
+    log_h = np.array([-np.inf, *(occupancy.log_h(float(m)) for m in range(1, n + 1))])
+    pair, weight = tiny_posterior(records, learned.prior, learned.noise, log_h)
+    a, b = (index.astype(np.int32) for index in np.triu_indices(n, 1))
+    # P(alone) is one minus P(some partner); for a record the partners' events overlap, so it is summed as blocks of one
+    alone = np.array([_alone(records, learned, log_h, r) for r in range(n)]) if n > 1 else np.ones(n)
+    numbers = np.arange(n + 1, dtype=np.float64)
+    cumulative = np.cumsum(weight)
+    tail = (1.0 - INTERVAL) / 2
+    low, high = np.searchsorted(cumulative, [tail, 1.0 - tail])
+    if occupancy.n_individuals is None:
+        mixed: dict[float, float] = {}
+        for m in range(1, n + 1):
+            for k, p in zip(*occupancy.posterior(float(m)), strict=True):
+                mixed[k] = mixed.get(k, 0.0) + p * weight[m]
+        ks = np.array(sorted(mixed))
+        c = np.cumsum([mixed[k] for k in ks])
+        at = np.minimum(np.searchsorted(c, [tail, 0.5, 1.0 - tail]), len(ks) - 1)
+        total = Interval(float(ks[at[1]]), float(ks[at[0]]), float(ks[at[2]]))
+    else:
+        total = Interval(*([float(occupancy.n_individuals)] * 3))
+    n_interval = Interval(float(numbers @ weight), float(low), float(min(high, n)))
+    return LinkPosterior(a, b, pair[a, b], alone, n_interval, total, 0, 1.0, 0.0, n)
+
+
+def _alone(records: Records, learned: Hyperparameters, log_h: FloatArray, record: int) -> float:
+    """P(record has no partner): the weight of partitions with it on its own, the others partitioned freely."""
+    rest = np.delete(np.arange(records.n_records, dtype=np.int32), record)
+    others = log_weights_by_blocks(records, learned.prior, learned.noise, rest)
+    everyone = log_weights_by_blocks(
+        records, learned.prior, learned.noise, np.arange(records.n_records, dtype=np.int32)
+    )
+    top = np.max(everyone + log_h)
+    return float(np.exp(others + log_h[1:] - top).sum() / np.exp(everyone + log_h - top).sum())
+
+
+def _mixture(moments: list[tuple[float, float]], n_records: int, fixed: int | None) -> Interval:
+    """Mean and central 90 % interval of the mixture of normals with these moments; n is whole, so are its ends."""
+    mean, variance = np.array(moments).T
+    sd = np.sqrt(variance)
+    ends = []
+    for tail in ((1.0 - INTERVAL) / 2, (1.0 + INTERVAL) / 2):
+        lo, hi = float((mean - 10 * sd).min()) - 1, float((mean + 10 * sd).max()) + 1
+        at = float(brentq(lambda x, tail=tail: float(ndtr((x - mean) / sd).mean()) - tail, lo, hi))
+        ends.append(float(np.ceil(at - 0.5)))  # the first whole n with P(n or fewer) above the tail
+    top = float(n_records if fixed is None else min(n_records, fixed))
+    return Interval(min(float(mean.mean()), top), max(min(ends[0], top), 1.0), min(ends[1], top))
+
+
+def _quantiles(draws: list[float]) -> Interval:
+    low, middle, high = np.quantile(draws, [(1.0 - INTERVAL) / 2, 0.5, (1.0 + INTERVAL) / 2])
+    return Interval(float(middle), float(low), float(high))
+
+
+def _r_hat(chain_n: list[FloatArray]) -> float:
+    """Potential scale reduction of the number of blocks, over chains and all kept sweeps."""
+    if not chain_n or chain_n[0].size == 0:
+        return 1.0
+    draws = np.concatenate(chain_n, axis=1)
+    within = float(draws.var(axis=1, ddof=1).mean())
+    between = float(draws.mean(axis=1).var(ddof=1))
+    return 1.0 if within == 0.0 else float(np.sqrt(1.0 + between / within))

@@ -1,0 +1,518 @@
+"""The one orchestrator: read, encode, find candidates, infer, write."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from vber_cli.candidates.audit import Certificate, audit
+from vber_cli.candidates.join import Pairs, join, record_match
+from vber_cli.candidates.plan import Plan, make_plan
+from vber_cli.config import MergeOptions
+from vber_cli.encode.codebook import Encoded, encode
+from vber_cli.encode.fields import map_fields
+from vber_cli.engine import cavi, infer
+from vber_cli.engine.evidence_kernels import pair_evidence
+from vber_cli.engine.learn import Hyperparameters, Settings, agreement_of
+from vber_cli.engine.optimise import Step
+from vber_cli.errors import BudgetError, UsageError
+from vber_cli.io import schema
+from vber_cli.io.tables import Database, open_database, resolve_sources
+from vber_cli.io.write import ResultDirectory
+from vber_cli.model import evidence
+from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.prior import DEFAULT_CONCENTRATION, Prior, make_prior
+from vber_cli.model.types import IntArray, LongArray, Records
+from vber_cli.progress import Progress
+from vber_cli.provenance import Provenance, versions
+from vber_cli.results import individuals as tables
+
+# Candidates are kept down to this log odds: there a link in ten thousand is left.
+_CANDIDATE_LOG_ODDS = -9.0
+_MANY_INDIVIDUALS = 100  # times the number of records: a fixed K beyond is worth a warning
+
+
+@dataclass(frozen=True)
+class MergeOutcome:
+    """Where the results are, what the summary says, and whether the sweeps converged."""
+
+    directory: Path
+    summary: dict[str, Any]
+    converged: bool
+
+
+class _Run:
+    """Timings, warnings and the memory budget of a run."""
+
+    def __init__(self, options: MergeOptions, progress: Progress) -> None:
+        self.progress = progress
+        self.timings: dict[str, float] = {}
+        self.warnings: list[str] = []
+        self.budget = options.max_memory_bytes
+
+    @contextmanager
+    def phase(self, name: str, total: int | None = None) -> Iterator[Any]:
+        """Run a phase: shown, timed, and checked against the budget at its end."""
+        began = time.perf_counter()
+        with self.progress.phase(name, total) as phase:
+            yield phase
+        self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - began
+        used = peak_memory()
+        if self.budget is not None and used > self.budget:
+            raise BudgetError(
+                f"{name} took the memory to {used / 2**20:,.0f} MiB, over the {self.budget / 2**20:,.0f} MiB "
+                "of --max-memory",
+                "raise --max-memory, or compare fewer fields with --fields",
+            )
+
+    def warn(self, message: str) -> None:
+        """Warn, and keep the warning for the summary."""
+        self.warnings.append(message)
+        self.progress.warn(message)
+
+
+def peak_memory() -> int:
+    """Return the largest resident size of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | None) -> MergeOutcome:
+    """Merge the databases and write the results.
+
+    Parameters
+    ----------
+    options
+        Checked options; `out` is where the results go.
+    progress
+        Told of every phase.
+    stdin
+        What `-` reads.
+
+    Raises
+    ------
+    VberError
+        Whatever a user can cause; the old results are untouched then.
+    """
+    run = _Run(options, progress)
+    if not options.moves and options.K is None:
+        raise UsageError("--no-moves needs a fixed number of individuals", "give one with --K, or leave out --no-moves")
+    with ResultDirectory(options.out, force=options.force) as result:
+        databases, encoded = _read(options, run, stdin)
+        records, order = canonical(encoded.records)
+        _check_options(options, run, records)
+        trace: list[tuple[Step, float]] = []
+        found, extra = _infer(options, run, records, trace)
+        provenance = Provenance.of(
+            options.seed, options.digest(), [d.name for d in databases], [d.digest() for d in databases]
+        )
+        with run.phase("write"):
+            counted = _write(result, options, provenance, encoded, records, order, found, trace)
+        summary = _summary(options, run, databases, encoded, records, found, extra, counted, provenance)
+        result.write_json("summary.json", summary)
+        result.commit()
+    return MergeOutcome(Path(options.out), summary, found.optimum.fit.converged)
+
+
+def _read(options: MergeOptions, run: _Run, stdin: BinaryIO | None) -> tuple[list[Database], Encoded]:
+    sources = resolve_sources(options.files)
+    databases = [
+        open_database(source, delimiter=options.delimiter, encoding=options.encoding, stdin=stdin) for source in sources
+    ]
+    field_map = map_fields(
+        [d.name for d in databases],
+        [d.columns for d in databases],
+        fields=options.fields,
+        exclude=options.exclude,
+        maps=options.map,
+        ids=options.id,
+    )
+    for note in [*(n for d in databases for n in d.announcements), *field_map.announcements]:
+        run.progress.note(note)
+    with run.phase("read") as phase:
+        encoded = encode(
+            [d.name for d in databases],
+            lambda d, columns: databases[d].batches(columns),
+            field_map,
+            null_tokens=options.null,
+            on_progress=phase.advance,
+        )
+    for note in encoded.announcements:
+        run.progress.note(note)
+    return databases, encoded
+
+
+def canonical(records: Records) -> tuple[Records, LongArray]:
+    """Put the records in an order that depends on their content only.
+
+    Everything seeded then comes out the same whatever the order of the rows and the files, up to which of several
+    records with the same content is which.
+
+    Returns
+    -------
+    tuple
+        The records in that order (their databases no longer non-decreasing), and (N,) int64, the place in the input
+        of each.
+    """
+    h = np.zeros(records.n_records, dtype=np.uint64)
+    for column in records.codes.T:
+        h = (h ^ (column.astype(np.int64) + 1).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        h ^= h >> np.uint64(29)
+        h *= np.uint64(0xBF58476D1CE4E5B9)
+        h ^= h >> np.uint64(32)
+    order = np.lexsort((records.db_of_record, h))
+    codes = np.ascontiguousarray(records.codes[order])
+    return Records(codes, records.db_of_record[order], records.n_values), order.astype(np.int64)
+
+
+def _check_options(options: MergeOptions, run: _Run, records: Records) -> None:
+    n, k = records.n_records, options.K
+    if k is not None and k > _MANY_INDIVIDUALS * n:
+        run.warn(
+            f"--K {k:,} is {k / n:,.0f} times the {n:,} records: among so many individuals hardly any two records "
+            "would be of the same one"
+        )
+    if not options.moves and options.concentration is None:
+        run.progress.note(
+            f"the literal updates keep A fixed: concentration {DEFAULT_CONCENTRATION} for every field "
+            "(--concentration sets another)"
+        )
+    if run.budget is not None:
+        need = estimate_memory(records)
+        if need > run.budget:
+            raise BudgetError(
+                f"this run needs about {need / 2**20:,.0f} MiB, over the {run.budget / 2**20:,.0f} MiB of --max-memory",
+                "raise --max-memory, or compare fewer fields with --fields",
+            )
+
+
+def estimate_memory(records: Records) -> float:
+    """Return a rough estimate of the bytes that inference will need, the program itself included."""
+    n, f = records.n_records, records.n_fields
+    return 150e6 + n * (f * 40.0 + 250.0) + 40.0 * float(records.n_values.sum())
+
+
+def _infer(
+    options: MergeOptions, run: _Run, records: Records, trace: list[tuple[Step, float]]
+) -> tuple[infer.Result, dict[str, Any]]:
+    threads = options.threads or os.cpu_count() or 1
+    occupancy = Occupancy(records.n_records, options.K)
+    fixed = options.concentration
+    prior = make_prior(records, options.prior, DEFAULT_CONCENTRATION if fixed is None else fixed)
+    clock = [time.perf_counter()]
+
+    def on_step(step: Step) -> None:
+        now = time.perf_counter()
+        trace.append((step, now - clock[0]))
+        clock[0] = now
+        phase.advance()
+
+    settings = Settings(occupancy, fixed is None, options.prior == "empirical", options.seed, threads)
+    if not options.moves:
+        start = "records" if options.start == "auto" else options.start
+        with run.phase("sweep") as phase:
+            found = infer.run_literal(
+                records, prior, int(options.K or 0), start, settings,
+                max_sweeps=options.max_sweeps, tol=options.tol, on_step=on_step,
+            )  # fmt: skip
+        return found, {}
+    candidates = _Candidates(records, options.seed, threads)
+    with run.phase("learn") as phase:
+        settings = Settings(
+            occupancy, fixed is None, options.prior == "empirical", options.seed, threads, on_round=phase.advance
+        )
+        learned, pairs = infer.learn_from(
+            records, candidates.find, infer.first_guess(records, prior, occupancy), settings
+        )
+    with run.phase("certify"):
+        certificate = candidates.certify(learned.hyperparameters)
+    with run.phase("link") as phase:
+        clock[0] = time.perf_counter()
+        found = infer.run_moves(
+            records, pairs, learned.hyperparameters, settings, options.start,
+            max_sweeps=options.max_sweeps, tol=options.tol, loss=options.loss_weights,
+            missed_share=1.0 - certificate.recall, on_step=on_step, on_draw=phase.advance,
+        )  # fmt: skip
+    if found.optimum.forced:
+        free = infer.learn_from(
+            records, candidates.find, infer.first_guess(records, prior, Occupancy(records.n_records)),
+            Settings(Occupancy(records.n_records), fixed is None, options.prior == "empirical", options.seed, threads),
+        )[0]  # fmt: skip
+        run.warn(
+            f"--K {options.K:,} is fewer than the data show: about {free.hyperparameters.n:,.0f} individuals are "
+            f"recorded; records were forced into {options.K:,}"
+        )
+    return found, {
+        "learned": learned,
+        "certificate": certificate,
+        "plan": candidates.plan,
+        "pairs": len(pairs[0]),
+        "compared": candidates.pairs.compared,
+    }
+
+
+class _Candidates:
+    """Finds candidate pairs under given hyperparameters, and keeps the last plan and pairs for the certificate."""
+
+    def __init__(self, records: Records, seed: int, threads: int) -> None:
+        self._records, self._seed, self._threads = records, seed, threads
+        self.plan = Plan((), 1.0, True)
+        self.pairs = Pairs(np.empty(0, np.int32), np.empty(0, np.int32), 0)
+        self._match = np.empty((0, 0), np.float32)
+
+    def find(self, now: Hyperparameters) -> tuple[IntArray, IntArray]:
+        """Plan and join."""
+        prior = now.prior
+        entropy, mismatch = evidence.collision_entropy(prior), evidence.mismatch_evidence(prior)
+        threshold = now.log_new + _CANDIDATE_LOG_ODDS
+        self.plan = make_plan(
+            self._records, entropy, mismatch, evidence.agreement_rate(prior), entropy, threshold, self._seed
+        )
+        self._match = record_match(self._records, evidence.match_evidence(prior), prior.value_ptr)
+        self.pairs = join(self._records, self.plan, self._match, mismatch, threshold, self._threads)
+        return self.pairs.a, self.pairs.b
+
+    def certify(self, now: Hyperparameters) -> Certificate:
+        """Compare a sample of the records with all."""
+        return audit(
+            self._records, self.pairs, self._match, evidence.mismatch_evidence(now.prior), now.log_new,
+            lambda a, b: pair_evidence(self._records, now.prior, now.noise, a, b), self._seed,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What came out on writing: individuals, links, φ left out (entries, largest mass of a table), largest φ outside."""
+
+    n_individuals: int
+    n_links: int
+    phi_left_out: int
+    phi_left_out_mass: float
+    phi_outside: float
+
+
+def _write(
+    result: ResultDirectory,
+    options: MergeOptions,
+    provenance: Provenance,
+    encoded: Encoded,
+    records: Records,
+    order: LongArray,
+    found: infer.Result,
+    trace: list[tuple[Step, float]],
+) -> _Counted:
+    facts = provenance.metadata()
+    names = tables.RecordNames(
+        tuple(item.name for item in provenance.inputs), encoded.records.db_of_record, encoded.row, encoded.record_id
+    )
+    hashes = names.hashes()
+    own_hashes = hashes[order]
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    linkage, counts = found.optimum.fit.linkage, found.optimum.fit.counts
+    phi_ids = tables.linkage_ids(own_hashes, linkage)
+    writer = result.writer("phi", schema.PHI, facts)
+    left_out, left_mass = 0, 0.0
+    for table, count, mass in tables.phi_tables(
+        names, linkage, phi_ids, infer.phi_probability(found), place, options.phi_min
+    ):
+        writer.write(table)
+        left_out, left_mass = left_out + count, left_mass + mass
+    writer = result.writer("lambda", schema.LAMBDA, facts)
+    for table in tables.lambda_tables(encoded.codebook, found.prior, counts, phi_ids):
+        writer.write(table)
+    label = found.label
+    n = int(label.max(initial=-1)) + 1
+    ids = tables.individual_ids(own_hashes, np.arange(len(label)), label, n)
+    member = found.membership
+    result.writer("assignments", schema.ASSIGNMENTS, facts).write(
+        tables.assignment_table(
+            names, ids, label[place], member.probability[place], member.runner_up[place],
+            member.runner_up_probability[place],
+        )
+    )  # fmt: skip
+    hard = cavi.hard_linkage(records, label, max(n, 1))
+    merged = tables.individual_table(
+        encoded.codebook, found.prior, cavi.accumulate(records, found.prior, hard), ids, label, records.db_of_record,
+        member.probability,
+    )  # fmt: skip
+    result.writer("individuals", merged.schema.remove_metadata(), facts).write(merged)
+    n_links = _write_links(result, options, facts, names, encoded, records, order, found)
+    result.writer("trace", schema.TRACE, facts).write(_trace_table(trace))
+    outside = float(linkage.rest[~linkage.blank].max(initial=0.0))
+    return _Counted(n, n_links, left_out, left_mass, outside)
+
+
+def _write_links(
+    result: ResultDirectory,
+    options: MergeOptions,
+    facts: dict[str, str],
+    names: tables.RecordNames,
+    encoded: Encoded,
+    records: Records,
+    order: LongArray,
+    found: infer.Result,
+) -> int:
+    posterior = found.posterior
+    if posterior is None:
+        return 0
+    keep = posterior.probability >= options.link_min
+    a, b, p = posterior.a[keep], posterior.b[keep], posterior.probability[keep]
+    agreement = agreement_of(records, a, b)
+    first, second = np.minimum(order[a], order[b]), np.maximum(order[a], order[b])
+    table = tables.link_table(names, encoded.codebook.fields, first, second, p, agreement)
+    result.writer("links", table.schema.remove_metadata(), facts).write(table)
+    return len(table)
+
+
+def _trace_table(trace: list[tuple[Step, float]]) -> pa.Table:
+    kinds = pa.array([step.kind for step, _ in trace], pa.string()).dictionary_encode()
+    return pa.Table.from_arrays(
+        [
+            pa.array(range(1, len(trace) + 1), pa.int32()),
+            kinds.cast(schema.TRACE.field("kind").type),
+            pa.array([step.bound for step, _ in trace], pa.float64()),
+            pa.array([step.elbo for step, _ in trace], pa.float64()),
+            pa.array([step.max_change for step, _ in trace], pa.float64()),
+            pa.array([float(step.n) for step, _ in trace], pa.float64()),
+            pa.array([seconds for _, seconds in trace], pa.float64()),
+        ],
+        schema=schema.TRACE,
+    )
+
+
+def _summary(
+    options: MergeOptions,
+    run: _Run,
+    databases: list[Database],
+    encoded: Encoded,
+    records: Records,
+    found: infer.Result,
+    extra: dict[str, Any],
+    counted: _Counted,
+    provenance: Provenance,
+) -> dict[str, Any]:
+    fit, posterior = found.optimum.fit, found.posterior
+    n = {"mean": float(counted.n_individuals), "low": None, "high": None}
+    k: dict[str, float | None] = {"mean": float(found.n_individuals), "low": None, "high": None}
+    if posterior is not None:
+        n = {"mean": posterior.n.mean, "low": posterior.n.low, "high": posterior.n.high}
+        k = {
+            "mean": posterior.n_individuals.mean,
+            "low": posterior.n_individuals.low,
+            "high": posterior.n_individuals.high,
+        }
+    expected = found.expected
+    summary: dict[str, Any] = {
+        "inputs": [
+            {
+                "name": database.name,
+                "n_records": int(encoded.n_records_by_db[d]),
+                "id_column": encoded.id_column[d],
+                "sha256": provenance.inputs[d].sha256,
+                "bytes": database.n_bytes,
+                "format": database.format,
+            }
+            for d, database in enumerate(databases)
+        ],
+        "options": {key: value for key, value in options.to_dict().items() if key not in ("files", "out")},
+        "config_digest": provenance.config_digest,
+        "codebook_checksum": encoded.codebook.checksum,
+        "versions": versions(),
+        "n": n,
+        "K": k,
+        "n_individuals": counted.n_individuals,
+        "n_links": counted.n_links,
+        "expected": {
+            "precision": None if expected is None else expected.precision,
+            "recall": None if expected is None else expected.recall,
+            "f1": None if expected is None else expected.f1,
+        },
+        "candidates": _candidates_summary(extra, counted),
+        "bound": {
+            "elbo": fit.elbo,
+            "bound": found.optimum.bound,
+            "sweeps": fit.n_sweeps,
+            "converged": fit.converged,
+            "criterion": f"no φ changed by more than {options.tol:g} in the last sweep",
+        },
+        "fields": _fields_summary(encoded, records, found.prior),
+        "noise": _noise_summary(encoded, extra),
+        "phi": {"left_out": counted.phi_left_out, "left_out_mass": counted.phi_left_out_mass},
+        "warnings": run.warnings,
+        "seconds": run.timings,
+        "peak_memory_bytes": peak_memory(),
+    }
+    if posterior is not None:
+        summary["posterior"] = {
+            "draws": posterior.n_draws,
+            "r_hat": posterior.r_hat,
+            "chain_disagreement": posterior.disagreement,
+            "largest_component": posterior.largest_component,
+        }
+    return summary
+
+
+def _candidates_summary(extra: dict[str, Any], counted: _Counted) -> dict[str, Any]:
+    if "certificate" not in extra:
+        return {"pairs": None, "recall": None, "recall_low": None, "recall_high": None,
+                "phi_outside": counted.phi_outside}  # fmt: skip
+    certificate: Certificate = extra["certificate"]
+    return {
+        "pairs": extra["pairs"],
+        "compared": extra["compared"],
+        "keys": None if extra["plan"].exhaustive else len(extra["plan"].keys),
+        "recall": certificate.recall,
+        "recall_low": certificate.low,
+        "recall_high": certificate.high,
+        "sampled": certificate.n_sampled,
+        "phi_outside": counted.phi_outside,
+    }
+
+
+def _fields_summary(encoded: Encoded, records: Records, prior: Prior) -> list[dict[str, Any]]:
+    missing = (records.codes < 0).mean(axis=0)
+    entropy = evidence.collision_entropy(prior)
+    return [
+        {
+            "field": field,
+            "type": "category",
+            "n_values": int(records.n_values[f]),
+            "missing": float(missing[f]),
+            "concentration": float(prior.concentration[f]),
+            "mismatch": float(prior.concentration[f] / (1.0 + prior.concentration[f])),
+            "collision_entropy_bits": float(entropy[f] / np.log(2.0)),
+        }
+        for f, field in enumerate(encoded.codebook.fields)
+    ]
+
+
+def _noise_summary(encoded: Encoded, extra: dict[str, Any]) -> dict[str, Any]:
+    if "learned" not in extra:
+        return {"classes": [], "bic": {}}
+    learned: infer.Learned = extra["learned"]
+    noise = learned.hyperparameters.noise
+    order = np.argsort(-noise.share, kind="stable")
+    return {
+        "classes": [
+            {
+                "share": float(noise.share[q]),
+                "mismatch": {
+                    field: float(alpha / (1.0 + alpha))
+                    for field, alpha in zip(encoded.codebook.fields, noise.concentration[q], strict=True)
+                },
+            }
+            for q in order
+        ],
+        "bic": {str(key): float(value) for key, value in learned.noise_bic.items()},
+    }

@@ -1,4 +1,4 @@
-"""The paper's equations, written as loops over dense arrays (MODEL.md section 1); imports nothing from the engine."""
+"""The paper's equations, written as loops over dense arrays (model.md section 1); imports nothing from the engine."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ class _Candidates:
 
 @dataclass(frozen=True)
 class _Counted:
-    """What came out on writing: individuals, links, φ left out (entries, largest mass of a table), largest φ outside."""
+    """What came out on writing: individuals, links, φ left out (entries and mass), largest φ outside."""
 
     n_individuals: int
     n_links: int

@@ -176,6 +176,11 @@ def posterior(codes, theta, noise, log_h):
     return Posterior(labels, np.exp(log_weight - logsumexp(log_weight)))
 
 
+def four_errors(variance, n):
+    """How far the mean of n draws within [0, 1] may stray: four standard errors, and Bernstein's term for rare events."""
+    return 4 * np.sqrt(variance / n) + 16 / (3 * n)
+
+
 def blocks_of(label):
     """The blocks of a labelling, as sorted lists of records."""
     groups = {}

@@ -73,9 +73,7 @@ def test_with_one_class_a_block_has_the_dirichlet_multinomial_marginal_in_any_or
     expected -= sum(exact.log_marginal(records.codes, alpha, [r]) for r in range(7))
     for _ in range(5):
         order = rng.permutation(7).astype(np.int32)
-        found = kernels.block_evidence(
-            order, 7, records.codes, theta, noise.concentration, noise.share, scratch(noise)
-        )
+        found = kernels.block_evidence(order, 7, records.codes, theta, noise.concentration, noise.share, scratch(noise))
         assert found == pytest.approx(expected, abs=1e-10)
 
 
@@ -162,9 +160,7 @@ def test_expected_statistics_are_weighted_sums_over_partitions(rng, n_classes):
     total = [np.zeros_like(x) for x in (found.stats, found.class_weight, found.repeats)]
     for label, p in zip(expected.labels, expected.probability, strict=True):
         for block in naive.blocks_of(label):
-            for into, part in zip(
-                total, naive.block_statistics(records.codes, theta, noise, block, p), strict=True
-            ):
+            for into, part in zip(total, naive.block_statistics(records.codes, theta, noise, block, p), strict=True):
                 into += part
     for ours, theirs in zip((found.stats, found.class_weight, found.repeats), total, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
@@ -214,7 +210,7 @@ def test_drawn_partitions_have_the_posterior_frequencies(rng, n_classes):
     frequency = np.array([seen[tuple(label)] for label in expected.labels.tolist()]) / n_draws
     p = expected.probability
     assert p.max() < 0.95
-    assert np.all(np.abs(frequency - p) <= 4 * np.sqrt(p * (1 - p) / n_draws) + 1e-12)
+    assert np.all(np.abs(frequency - p) <= naive.four_errors(p * (1 - p), n_draws))
 
 
 def test_a_draw_depends_on_the_seed_only(rng):

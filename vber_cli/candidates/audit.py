@@ -1,4 +1,4 @@
-"""The certificate: a sample of records compared with all others, to see what the candidates miss (MODEL.md section 8)."""
+"""The certificate: a sample of records against all others, to see what candidates miss (model.md section 8)."""
 
 from __future__ import annotations
 

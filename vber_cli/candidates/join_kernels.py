@@ -113,9 +113,7 @@ def join_kernel(  # type: ignore[no-untyped-def]
     for g in range(lo, hi):
         begin, end = group_ptr[g], group_ptr[g + 1]
         if end - begin > cap and len(others) > 0:
-            used, more = _refine(
-                order[begin:end], codes, others, match, mismatch, cap, threshold, out_a, out_b, used
-            )
+            used, more = _refine(order[begin:end], codes, others, match, mismatch, cap, threshold, out_a, out_b, used)
             compared += more
             continue
         for i in range(begin, end):

@@ -1,4 +1,4 @@
-"""Which keys bring the likely pairs together: chosen from the data, without rules (MODEL.md section 8).
+"""Which keys bring the likely pairs together: chosen from the data, without rules (model.md section 8).
 
 A key is a set of fields; records that agree on all of them are compared. Its cost is the number of pairs it brings
 together, estimated on a sample of the records; its worth is the share of linkable agreement patterns it covers that

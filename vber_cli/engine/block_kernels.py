@@ -286,7 +286,8 @@ def _split_merge(  # type: ignore[no-untyped-def]
 @nb.njit(cache=True, nogil=True)
 def gibbs_kernel(  # type: ignore[no-untyped-def]
     lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, nbr_ptr, nbr, codes, theta, alpha, share, log_new,
-    n_burn, n_keep, seed, label, head, follow, size, weight, pair_probability, alone, repeats, stats, class_weight, blocks,
+    n_burn, n_keep, seed, label, head, follow, size, weight,
+    pair_probability, alone, repeats, stats, class_weight, blocks,
 ):  # fmt: skip
     """Collapsed Gibbs with split–merge proposals on components lo..hi-1, going on from `label`.
 

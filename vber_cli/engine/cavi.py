@@ -1,4 +1,4 @@
-"""Mean-field coordinate ascent for the paper's model, sparse and exact (MODEL.md section 1).
+"""Mean-field coordinate ascent for the paper's model, sparse and exact (model.md section 1).
 
 One sweep is `local` (φ from λ), `accumulate` (λ from φ) and `elbo` (the bound, right after the λ step).
 """
@@ -49,12 +49,13 @@ class Linkage:
 
     @property
     def n_rest(self) -> int:
+        """K − n_stored."""
         return self.n_individuals - self.n_stored
 
 
 @dataclass(frozen=True)
 class FieldCounts:
-    """c = λ − A, where it is positive (MODEL.md section 1).
+    """c = λ − A, where it is positive (model.md section 1).
 
     Attributes
     ----------
@@ -76,6 +77,7 @@ class FieldCounts:
 
     @property
     def n_stored(self) -> int:
+        """Individuals that some record leans on."""
         return int(self.n_observed.shape[0])
 
 
@@ -116,9 +118,7 @@ def hard_linkage(records: Records, individual_of_record: IntArray, n_individuals
 
 def accumulate(records: Records, prior: Prior, linkage: Linkage, threads: int = 1) -> FieldCounts:
     """The global step: c_kfv = Σ_dr φ_drk 1{x_drf = v}."""
-    ptr, record, weight = kernels.transpose_kernel(
-        linkage.ptr, linkage.individual, linkage.phi, linkage.n_stored
-    )
+    ptr, record, weight = kernels.transpose_kernel(linkage.ptr, linkage.individual, linkage.phi, linkage.n_stored)
     parts = map_ranges(
         lambda lo, hi: kernels.cells_kernel(lo, hi, records.codes, prior.value_ptr, ptr, record, weight),
         ranges(linkage.n_stored, _RECORDS_PER_PART),
@@ -130,7 +130,7 @@ def accumulate(records: Records, prior: Prior, linkage: Linkage, threads: int = 
     cell_value = _concatenate([part[1] for part in parts], np.int32)
     cell_count = _concatenate([part[2] for part in parts], np.float64)
     pair = np.repeat(np.arange(linkage.n_stored * n_fields), sizes)
-    n_observed = np.bincount(pair, weights=cell_count, minlength=linkage.n_stored * n_fields)
+    n_observed = np.bincount(pair, weights=cell_count, minlength=linkage.n_stored * n_fields).astype(np.float64)
     n_observed = n_observed.reshape(linkage.n_stored, n_fields)
     if linkage.n_rest > 0:
         share = np.where(linkage.blank, 0.0, linkage.rest) / linkage.n_rest

@@ -1,4 +1,4 @@
-"""Kernels of the coordinate-ascent loop. Shapes as in MODEL.md section 1, sparse as its last paragraph says.
+"""Kernels of the coordinate-ascent loop. Shapes as in model.md section 1, sparse as its last paragraph says.
 
 Values of all fields are numbered through: value v of field f is `value_ptr[f] + v`. A *cell* is one (individual, field,
 value) with mass, c_kfv > 0; the cells of individual k and field f are `cell_ptr[k * F + f] : cell_ptr[k * F + f + 1]`,

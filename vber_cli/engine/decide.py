@@ -1,7 +1,7 @@
-"""The assignment of least expected pairwise loss, and what it is worth (MODEL.md section 7).
+"""The assignment of least expected pairwise loss, and what it is worth (model.md section 7).
 
-The loss of a partition is `fp` for every pair it puts together that does not belong together, and `fn` for every pair it
-keeps apart that does. Putting a pair of link probability p together gains fn · p − fp · (1 − p); a partition's expected
+The loss of a partition is `fp` for every pair put together that does not belong together, and `fn` for every pair kept
+apart that does. Putting a pair of link probability p together gains fn · p − fp · (1 − p); a partition's expected
 loss is least where the gains of its pairs sum to most. Only pairs with a positive gain can hold a block together, so it
 is found within the components these form: exactly up to eight records, by merges and single moves above.
 """
@@ -42,9 +42,7 @@ class PairTable:
         return np.where(self._key[at] == key, self._probability[at], 0.0)
 
 
-def decide(
-    a: IntArray, b: IntArray, probability: FloatArray, n_records: int, loss: tuple[float, float]
-) -> IntArray:
+def decide(a: IntArray, b: IntArray, probability: FloatArray, n_records: int, loss: tuple[float, float]) -> IntArray:
     """(N,) int32 labels 0..n−1 of the partition of least expected loss.
 
     Parameters
@@ -104,9 +102,7 @@ class Membership:
     runner_up_probability: FloatArray
 
 
-def membership(
-    label: IntArray, a: IntArray, b: IntArray, probability: FloatArray, alone: FloatArray
-) -> Membership:
+def membership(label: IntArray, a: IntArray, b: IntArray, probability: FloatArray, alone: FloatArray) -> Membership:
     """Membership of every record in the partition `label` (N,) with labels 0..n−1."""
     n = len(label)
     size = np.bincount(label, minlength=int(label.max(initial=-1)) + 1)
@@ -115,7 +111,7 @@ def membership(
     p = np.concatenate([probability, probability])
     order = np.lexsort((block, record))
     record, block, p = record[order], block[order], p[order]
-    first = np.flatnonzero(np.concatenate([[True], (np.diff(record) != 0) | (np.diff(block) != 0)])) if len(p) else []
+    first = np.flatnonzero((np.diff(record, prepend=-1) != 0) | (np.diff(block, prepend=-1) != 0))
     total = np.add.reduceat(p, first) if len(p) else np.zeros(0)
     record, block = record[first], block[first]
     own = label[record] == block
@@ -125,7 +121,7 @@ def membership(
     other = ~own
     rank = np.lexsort((block[other], -mean[other], record[other]))
     rivals, rival_block, rival_mean = record[other][rank], block[other][rank], mean[other][rank]
-    best = np.flatnonzero(np.concatenate([[True], np.diff(rivals) != 0])) if len(rivals) else []
+    best = np.flatnonzero(np.diff(rivals, prepend=-1))
     runner_up = np.full(n, -1, dtype=np.int32)
     runner_up_probability = np.where(size[label] > 1, alone, 0.0)
     found, found_block, found_mean = rivals[best], rival_block[best], rival_mean[best]
@@ -144,9 +140,7 @@ class Expected:
     f1: float
 
 
-def expected_scores(
-    label: IntArray, a: IntArray, b: IntArray, probability: FloatArray, missed: float
-) -> Expected:
+def expected_scores(label: IntArray, a: IntArray, b: IntArray, probability: FloatArray, missed: float) -> Expected:
     """Expected precision, recall and F1 of the partition; `missed` is the link mass that candidates leave out."""
     size = np.bincount(label).astype(np.float64)
     together = float(np.sum(size * (size - 1) / 2))

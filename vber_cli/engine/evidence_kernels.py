@@ -1,4 +1,4 @@
-"""Evidence of pairs of records under the model, from codes (MODEL.md section 2, for blocks of two)."""
+"""Evidence of pairs of records under the model, from codes (model.md section 2, for blocks of two)."""
 
 from __future__ import annotations
 

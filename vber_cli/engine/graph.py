@@ -1,4 +1,4 @@
-"""The components of the candidate graph: the units over which the link posterior factorises (MODEL.md section 7)."""
+"""The components of the candidate graph: the units over which the link posterior factorises (model.md section 7)."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class Graph:
 
     @property
     def n_components(self) -> int:
+        """Components of two or more records."""
         return len(self.comp_ptr) - 1
 
     @property

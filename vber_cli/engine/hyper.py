@@ -1,6 +1,6 @@
 """Learning noise, θ, n and K from the link posterior: variational EM, and draws of what it leaves uncertain.
 
-The log likelihood of α_qf given a partition is Σ log(α θ + c) − Σ log(α + n) over its values in order (MODEL.md section
+The log likelihood of α_qf given a partition is Σ log(α θ + c) − Σ log(α + n) over its values in order (model.md section
 4 and `partition_kernels`). θ is learned over individuals: a value that a record copies from its individual counts as
 one draw with the others, not as another.
 """

@@ -57,11 +57,12 @@ def learn_from(
     tuple
         What was learned, and the candidates it was learned from.
     """
-    now = learn(records, find_pairs(start), start, settings, _FIRST_ROUNDS)
+    pairs = find_pairs(start)
+    now = learn(records, pairs, start, settings, _FIRST_ROUNDS)
     bic: dict[int, float] = {}
     if settings.learn_concentration:
-        now, bic = choose_noise(records, find_pairs(now), now, settings)
-        now = learn(records, find_pairs(now), now, settings, _FIRST_ROUNDS)
+        now, bic = choose_noise(records, pairs, now, settings)
+        now = learn(records, pairs, now, settings, _FIRST_ROUNDS)
     pairs = find_pairs(now)
     if settings.learn_concentration:
         now, bic = choose_noise(records, pairs, now, settings)
@@ -105,7 +106,7 @@ def run_literal(
     tol: float,
     on_step: Callable[[Step], None],
 ) -> Result:
-    """The paper's two updates and nothing else (MODEL.md section 1); `bound` in the trace is the ELBO itself."""
+    """The paper's two updates and nothing else (model.md section 1); `bound` in the trace is the ELBO itself."""
     linkage = STARTS[start](records, n_individuals, settings.seed)
     occupied = linkage.n_stored
 
@@ -178,7 +179,7 @@ def run_moves(
     split = split_pairs(records, pairs, learned)
     linkage = None if start == "auto" else STARTS[start](records, n_individuals, settings.seed)
     optimum = optimise(
-        records, learned.prior, n_individuals, learned.log_new, split.graph, linkage,
+        records, learned.prior, n_individuals, learned.log_new, split.graph, pairs, linkage,
         max_sweeps=max_sweeps, tol=tol, threads=settings.threads, on_step=on_step,
     )  # fmt: skip
     if optimum.forced:
@@ -206,7 +207,7 @@ def phi_probability(result: Result) -> FloatArray:
     n = len(linkage.ptr) - 1
     record = np.repeat(np.arange(n, dtype=np.int64), np.diff(linkage.ptr))
     order = np.lexsort((linkage.individual, -linkage.phi, record))
-    first = order[np.flatnonzero(np.concatenate([[True], np.diff(record[order]) != 0]))] if len(order) else order
+    first = order[np.flatnonzero(np.diff(record[order], prepend=-1))]
     block = np.full(n, -1, dtype=np.int64)
     block[record[first]] = linkage.individual[first]
     size = np.bincount(block[block >= 0], minlength=linkage.n_stored)

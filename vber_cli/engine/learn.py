@@ -1,4 +1,4 @@
-"""From candidate pairs to hyperparameters: variational EM on the link posterior (MODEL.md sections 3, 4, 6 and 7)."""
+"""From candidate pairs to hyperparameters: variational EM on the link posterior (model.md sections 3, 4, 6 and 7)."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ def update(records: Records, now: Hyperparameters, found: Expectation, settings:
         prior = prior.with_concentration(overall)
     if settings.learn_base:
         prior = hyper.learn_base(records, prior, found.repeats)
-    return Hyperparameters(prior, noise, found.n_mean, settings.occupancy.log_new(found.n_mean))
+    log_new = settings.occupancy.next_log_new(now.log_new, found.n_mean, found.n_variance)
+    return Hyperparameters(prior, noise, found.n_mean, log_new)
 
 
 def learn(
@@ -134,7 +135,7 @@ def learn(
 ) -> Hyperparameters:
     """Variational EM: the link posterior, then α, θ, n and K from it, and again.
 
-    Stops when n moves by less than one in twenty thousand and every α by less than one percent.
+    Stops when n moves by less than one in ten thousand and every α by less than two percent.
     """
     now = start
     for number in range(1, max_rounds + 1):
@@ -142,7 +143,7 @@ def learn(
         before, now = now, update(records, now, found, settings)
         settings.on_round()
         alpha_change = np.max(np.abs(np.log(now.prior.concentration / before.prior.concentration)), initial=0.0)
-        if abs(now.n - before.n) < 5e-5 * max(now.n, 1.0) and alpha_change < 1e-2:
+        if abs(now.n - before.n) < 1e-4 * max(now.n, 1.0) and alpha_change < 2e-2:
             break
     return now
 

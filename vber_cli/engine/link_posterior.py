@@ -1,4 +1,4 @@
-"""Link probabilities, n and K with what the hyperparameters leave uncertain (MODEL.md sections 3 and 7).
+"""Link probabilities, n and K with what the hyperparameters leave uncertain (model.md sections 3 and 7).
 
 Given the hyperparameters the posterior factorises over components and is exact in the small ones. Around that runs a
 Gibbs sampler over the hyperparameters: a partition is drawn component by component, then noise and K given it. Link
@@ -96,9 +96,7 @@ def link_posterior(
     graph = split.graph
     chains = None
     if graph.n_components > graph.n_small:
-        chains = Chains(
-            graph, 4, greedy_labels(records, learned.prior, learned.log_new, graph, settings.threads)
-        )
+        chains = Chains(graph, 4, greedy_labels(records, learned.prior, learned.log_new, graph, settings.threads))
     n_draws = draws_for(records.n_records)
     n_pairs = len(graph.pair_a) + len(split.weak_a)
     probability, alone = np.zeros(n_pairs), np.zeros(records.n_records)
@@ -110,7 +108,8 @@ def link_posterior(
             odds = np.exp(pair_evidence(records, learned.prior, noise, split.weak_a, split.weak_b) - log_new)
         found = expect(
             records, learned.prior, noise, log_new, graph, chains,
-            seed=settings.seed * 7919 + 1000 + number, draw=True, n_sweeps=_SWEEPS if number else _FIRST_SWEEPS, threads=settings.threads,
+            seed=settings.seed * 7919 + 1000 + number, draw=True, n_sweeps=_SWEEPS if number else _FIRST_SWEEPS,
+            threads=settings.threads,
         )  # fmt: skip
         found = add_weak_pairs(records, learned.prior, noise, found, split.weak_a, split.weak_b, odds)
         probability += found.pair_probability / n_draws

@@ -1,8 +1,9 @@
-"""Joint moves on a hard partition that raise the symmetrised bound (MODEL.md section 2)."""
+"""Joint moves on a hard partition that raise the symmetrised bound (model.md section 2)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -84,8 +85,8 @@ class Partition:
             )
         )  # fmt: skip
 
-    def _run(self, work: object) -> int:
-        return sum(int(n) for n in map_ranges(work, self._parts, self._threads))  # type: ignore[arg-type]
+    def _run(self, work: Callable[[int, int], int]) -> int:
+        return sum(int(n) for n in map_ranges(work, self._parts, self._threads))
 
     @property
     def n_blocks(self) -> int:
@@ -101,7 +102,7 @@ def greedy_labels(records: Records, prior: Prior, log_new: float, graph: Graph, 
 
 
 def symmetrised(elbo: float, n_individuals: int, n_occupied: int) -> float:
-    """ELBO + log K! − log (K − n)!: the bound averaged over the equivalent labellings (MODEL.md section 2)."""
+    """ELBO + log K! − log (K − n)!: the bound averaged over the equivalent labellings (model.md section 2)."""
     return elbo + math.lgamma(n_individuals + 1) - math.lgamma(n_individuals - n_occupied + 1)
 
 

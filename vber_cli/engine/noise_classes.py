@@ -1,4 +1,4 @@
-"""How many noise classes the clear links show, chosen by BIC (MODEL.md section 6, criterion; `model.noise`)."""
+"""How many noise classes the clear links show, chosen by BIC (model.md section 6, criterion; `model.noise`)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def choose_classes(agreement: np.ndarray, weight: FloatArray, seed: int) -> Choi
         Of the starts.
     """
     patterns, inverse = np.unique(agreement, axis=0, return_inverse=True)
-    count = np.bincount(inverse.ravel(), weights=weight, minlength=len(patterns))
+    count = np.bincount(inverse.ravel(), weights=weight, minlength=len(patterns)).astype(np.float64)
     total = count.sum()
     observed = (patterns >= 0) * count[:, None]
     overall = ((patterns == 0) * count[:, None]).sum(axis=0)

@@ -1,4 +1,4 @@
-"""The loop that maximises the bound: merges, moves and sweeps, each of which may only raise it (MODEL.md section 2)."""
+"""The loop that maximises the bound: merges, moves and sweeps, each of which may only raise it (model.md section 2)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import numpy as np
 
 from vber_cli.engine import cavi
 from vber_cli.engine.cavi import Fit, Linkage, Sweep
+from vber_cli.engine.evidence_kernels import pair_evidence
 from vber_cli.engine.graph import Graph, build_graph
 from vber_cli.engine.moves import Partition, symmetrised
 from vber_cli.engine.start import relabel
+from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
 from vber_cli.model.types import IntArray, Records
 
@@ -52,8 +54,8 @@ class Optimum:
     bound
         The symmetrised bound.
     forced
-        Whether more individuals than K remained after all moves that gain, so that K of them were kept and the other
-        records had to join these.
+        Whether more individuals than K remained after all moves that gain, so that merges against the evidence had to
+        follow, or, where candidates ran out, the records of all but the K largest individuals had to join these.
     """
 
     fit: Fit
@@ -68,8 +70,7 @@ def argmax_labels(linkage: Linkage) -> IntArray:
     label = np.arange(n, dtype=np.int64) + linkage.n_stored  # an individual of one's own
     record = np.repeat(np.arange(n), sizes)
     order = np.lexsort((linkage.individual, -linkage.phi, record))
-    first = np.flatnonzero(np.concatenate([[True], np.diff(record[order]) != 0])) if len(order) else []
-    top = order[first]
+    top = order[np.flatnonzero(np.diff(record[order], prepend=-1))]
     lone = linkage.rest / max(linkage.n_rest, 1)  # one unoccupied individual's share
     sure = linkage.phi[top] >= lone[record[top]]
     label[record[top[sure]]] = linkage.individual[top[sure]]
@@ -82,12 +83,13 @@ def optimise(
     n_individuals: int,
     log_new: float,
     graph: Graph,
+    pairs: tuple[IntArray, IntArray],
     start: Linkage | None,
     *,
     max_sweeps: int,
     tol: float,
     threads: int,
-    on_step: Callable[[Step], None] = lambda step: None,
+    on_step: Callable[[Step], None],
 ) -> Optimum:
     """Raise the bound until neither moves nor sweeps do.
 
@@ -99,6 +101,8 @@ def optimise(
         Log weight of one more individual, used to judge moves; the bound itself is always computed exactly.
     graph
         Candidate components; moves follow its edges.
+    pairs
+        All candidates (a, b), along which individuals are merged further if K is fewer than the moves leave.
     start
         φ to sweep from before the first moves; None starts from greedy merges.
     max_sweeps, tol, threads
@@ -119,6 +123,7 @@ def optimise(
     label = loop.moves(graph, label, greedy=start is None)
     n_blocks = len(np.unique(label))
     if n_blocks > n_individuals:
+        label = _force(records, prior, pairs, relabel(label), n_individuals)
         return Optimum(loop.sweep(_keep_largest(records, label, n_individuals)), loop.bound, True)
     best = loop.sweep(cavi.hard_linkage(records, relabel(label), n_individuals))
     for _ in range(_MAX_ROUNDS):
@@ -220,6 +225,38 @@ def _with_blocks(graph: Graph, label: IntArray) -> Graph:
     b = np.concatenate([graph.pair_b, other])
     key = np.unique((np.minimum(a, b).astype(np.int64) << 32) | np.maximum(a, b))
     return build_graph((key >> 32).astype(np.int32), (key & 0xFFFFFFFF).astype(np.int32), len(label))
+
+
+def _force(
+    records: Records, prior: Prior, pairs: tuple[IntArray, IntArray], label: IntArray, n_individuals: int
+) -> IntArray:
+    """Merge on against the evidence, the best candidate pairs first, until K individuals (or no candidates) are left.
+
+    In each round the block pairs with the most evidence are merged, each block at most once.
+    """
+    a, b = pairs
+    weight = pair_evidence(records, prior, Noise.single(prior.concentration), a, b)
+    order = np.argsort(-weight, kind="stable")
+    a, b = a[order], b[order]
+    excess = int(label.max()) + 1 - n_individuals
+    while excess > 0:
+        x, y = label[a], label[b]
+        apart = x != y
+        a, b, x, y = a[apart], b[apart], x[apart], y[apart]
+        used: set[int] = set()
+        target = np.arange(int(label.max()) + 1, dtype=np.int32)
+        for i, j in zip(x.tolist(), y.tolist(), strict=True):
+            if excess == 0:
+                break
+            if i in used or j in used:
+                continue
+            used.update((i, j))
+            target[max(i, j)] = min(i, j)
+            excess -= 1
+        if not used:
+            break
+        label = relabel(target[label])
+    return label
 
 
 def _keep_largest(records: Records, label: IntArray, n_individuals: int) -> Linkage:

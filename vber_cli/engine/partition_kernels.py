@@ -1,9 +1,10 @@
-"""Kernels over partitions of the records of one component of the candidate graph (MODEL.md sections 2 and 7).
+"""Kernels over partitions of the records of one component of the candidate graph (model.md sections 2 and 7).
 
 A block's weight is that of its marginal beside its records on their own,
     Λ(b) = log m(b) − Σ_{r in b} log m({r}),
-built by the chain rule over its records in ascending order. Given earlier members of which n show field f and c show the
-record's own value, a record's factor is Σ_q share_q Π_f (α_qf θ + c) / ((α_qf + n) θ): with one noise class this is
+built by the chain rule over its records in ascending order. Given earlier members of which n show field f and c show
+the record's own
+value, a record's factor is Σ_q share_q Π_f (α_qf θ + c) / ((α_qf + n) θ): with one noise class this is
 the paper's exact marginal; with several, records differ in which fields they get wrong together. `theta` is θ of every
 record's own value, (N, F) float64; `alpha` is (Q, F), `share` (Q,).
 
@@ -248,9 +249,7 @@ def enumerate_kernel(  # type: ignore[no-untyped-def]
                         label[records[i]] = members[0]
                         n += 1
                 if n > 1:
-                    add_block_stats(
-                        members, n, 1.0, codes, theta, alpha, share, work, stats, class_weight, repeats
-                    )
+                    add_block_stats(members, n, 1.0, codes, theta, alpha, share, work, stats, class_weight, repeats)
                 s = rest ^ t
     return total_mean, total_variance
 

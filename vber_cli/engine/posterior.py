@@ -1,4 +1,4 @@
-"""The link posterior given the hyperparameters: exact in small components, sampled in large ones (MODEL.md section 7)."""
+"""The link posterior given the hyperparameters: exact in small components, sampled in large ones (model.md 7)."""
 
 from __future__ import annotations
 
@@ -172,6 +172,7 @@ def _sample(
     n_keep = int(np.clip(_SWEEP_BUDGET / max(steps, 1.0), 4, max(n_sweeps * 2 // 3, 1)))
     n_burn = n_keep // 2
     weight = 1.0 / (n_keep * len(chains.labels))
+    shape = stats.shape
     pairs, counts = [], []
     for c, label in enumerate(chains.labels):
         probability = np.zeros(len(graph.pair_a))
@@ -186,7 +187,7 @@ def _sample(
             lists: tuple[IntArray, IntArray, IntArray] = (head, follow, size),
             chain_seed: np.uint64 = chain_seed,
         ) -> tuple[FloatArray, FloatArray, FloatArray]:
-            part_stats, part_class, blocks = np.zeros_like(stats), np.zeros_like(class_weight), np.zeros(n_keep)
+            part_stats, part_class, blocks = np.zeros(shape), np.zeros(noise.n_classes), np.zeros(n_keep)
             block_kernels.gibbs_kernel(
                 lo, hi, graph.comp_ptr, graph.comp_record, graph.pair_ptr, graph.pair_a, graph.pair_b,
                 graph.nbr_ptr, graph.nbr, records.codes, theta, noise.concentration, noise.share, log_new,

@@ -12,7 +12,7 @@ def start_from_records(records: Records, n_individuals: int, seed: int) -> Linka
     """Individuals 0..k−1 are k ≤ K records, all different, chosen by the seed; the rest stay unoccupied.
 
     Only the chosen records carry mass (φ = 1); the first local step places all the others. Records that say the same
-    would make slots that can never be told apart (MODEL.md section 2), so no two chosen records are identical.
+    would make slots that can never be told apart (model.md section 2), so no two chosen records are identical.
     """
     order = np.random.default_rng(seed).permutation(records.n_records)
     _, first = np.unique(records.codes[order], axis=0, return_index=True)

@@ -1,4 +1,4 @@
-"""Evidence that two records describe one individual, from the pair's exact marginal (MODEL.md sections 2 and 4).
+"""Evidence that two records describe one individual, from the pair's exact marginal (model.md sections 2 and 4).
 
 For two records that both show a value of field f, log m({a, b}) − log m({a}) − log m({b}) is
 log (α θ + 1) / ((α + 1) θ) where the values agree and log α / (α + 1) where they do not; a missing value says nothing.

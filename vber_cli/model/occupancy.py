@@ -1,8 +1,9 @@
-"""How many individuals there are: n recorded ones among the K of the population (MODEL.md section 3).
+"""How many individuals there are: n recorded ones among the K of the population (model.md section 3).
 
 A partition of N records into n blocks has prior weight h(n) = K! / (K − n)! / K^N for fixed K. For unknown K it is the
 same summed over p(K) ∝ 1/K. That prior needs an end, or records without a single duplicate would put K at infinity:
-above `10 N²` fewer than one chance coincidence in twenty such data sets is left, so the data cannot tell, and K ends there.
+above `10 N²` fewer than one chance coincidence in twenty such data sets is left, so the data cannot tell,
+and K ends there.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import digamma, gammaln, logsumexp
+from scipy.special import digamma, gammaln, logsumexp, polygamma
 
 from vber_cli.model.types import FloatArray
 
 _EXACT_BELOW = 20_000  # sum over so many integers K from n on if that is all that matters, else integrate over log K
 _GRID = 1201
+_FREE_SLACK = 4.0
 
 
 def log_labellings(n_individuals: FloatArray | float, n: FloatArray | float) -> FloatArray:
@@ -69,6 +71,7 @@ class Occupancy:
             log_w = log_labellings(k, n) - (self.n_records - n) * grid
             high = np.flatnonzero(log_w > log_w.max() - 45.0)
             begin, end = grid[max(high[0] - 1, 0)], grid[min(high[-1] + 1, _GRID - 1)]
+        log_w[[0, -1]] -= np.log(2.0)  # trapezoids: without a duplicate the posterior has not fallen to 0 at the limit
         return k, log_w + np.log(grid[1] - grid[0])
 
     def log_h(self, n: float) -> float:
@@ -81,7 +84,28 @@ class Occupancy:
             return float(digamma(max(self.n_individuals - n, 0.0) + 1.0))
         whole = np.floor(n)
         steps = [float(np.log(np.sum(w * (k - m)))) for m in (whole, whole + 1) for k, w in [self.posterior(m)]]
-        return steps[0] + (n - whole) * (steps[1] - steps[0])
+        return float(steps[0] + (n - whole) * (steps[1] - steps[0]))
+
+    def next_log_new(self, log_new: float, n: float, n_variance: float) -> float:
+        """One Newton step towards the weight that agrees with the n it leads to, log_new = log_new(E[n | log_new]).
+
+        E[n] rises with log_new at the rate Var[n], so with K fixed near n plain iteration would swing ever wider. With
+        K below what the data show there is no such weight: it is kept within a factor of e^-4 of what a free K gives,
+        so that no pair needs to be considered that the data speak against.
+
+        Parameters
+        ----------
+        log_new
+            The weight under which the posterior was computed.
+        n, n_variance
+            Mean and variance of the number of individuals under it.
+        """
+        target = self.log_new(n)
+        if self.n_individuals is None:
+            return target
+        slope = -float(polygamma(1, max(self.n_individuals - n, 0.0) + 1.0))
+        step = log_new + (target - log_new) / (1.0 - n_variance * slope)
+        return max(step, Occupancy(self.n_records).log_new(n) - _FREE_SLACK)
 
     def posterior(self, n: float) -> tuple[FloatArray, FloatArray]:
         """Points of K and their probabilities given n."""
@@ -93,4 +117,5 @@ class Occupancy:
         if self.n_individuals is not None:
             return float(self.n_individuals)
         k, w = self.posterior(n)
-        return float(max(k[np.argmax(w)], n))
+        # where the points of K lie apart, the probability of one is that of all the K it stands for
+        return float(max(k[np.argmax(w / np.gradient(k))], n))

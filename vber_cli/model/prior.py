@@ -1,4 +1,4 @@
-"""The prior of the field distributions, A_fv = α_f θ_f(v) (MODEL.md section 4)."""
+"""The prior of the field distributions, A_fv = α_f θ_f(v) (model.md section 4)."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ class Prior:
         return np.asarray(np.repeat(self.concentration, np.diff(self.value_ptr)) * self.base)
 
     def with_concentration(self, concentration: FloatArray) -> Prior:
+        """Return the same base with other α_f, (F,)."""
         return Prior(self.value_ptr, self.base, np.asarray(concentration, dtype=np.float64))
 
     def with_base(self, base: FloatArray) -> Prior:
+        """Return the same concentrations with another θ, (ΣV_f,)."""
         return Prior(self.value_ptr, np.asarray(base, dtype=np.float64), self.concentration)
 
 

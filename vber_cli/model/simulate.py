@@ -1,4 +1,4 @@
-"""Databases drawn from the model of MODEL.md section 1, with A_f = α_f θ_f, and the truth about them.
+"""Databases drawn from the model of model.md section 1, with A_f = α_f θ_f, and the truth about them.
 
 The individuals' field distributions β_kf are never drawn. Integrated out, the values of one individual in one field
 follow a Pólya urn: the first is from θ_f; the one after j others is from θ_f with probability α_f / (α_f + j), else a

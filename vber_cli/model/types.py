@@ -1,6 +1,6 @@
 """Arrays that every layer shares: the records, the prior, and the hyperparameters.
 
-Notation (MODEL.md section 1): N records, F fields, V_f values of field f, D databases, K individuals.
+Notation (model.md section 1): N records, F fields, V_f values of field f, D databases, K individuals.
 """
 
 from __future__ import annotations
@@ -37,12 +37,15 @@ class Records:
 
     @property
     def n_records(self) -> int:
+        """N."""
         return int(self.codes.shape[0])
 
     @property
     def n_fields(self) -> int:
+        """F."""
         return int(self.codes.shape[1])
 
     @property
     def n_databases(self) -> int:
+        """D."""
         return int(self.db_of_record.max()) + 1 if len(self.db_of_record) else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -55,7 +56,7 @@ class RecordNames:
         salts = text_hash_kernel(*_text(self.databases), np.uint64(0))
         out = np.empty(len(ids), np.int64)
         edges = np.searchsorted(self.db_of_record, np.arange(len(self.databases) + 1))
-        for d, (lo, hi) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        for d, (lo, hi) in enumerate(itertools.pairwise(edges.tolist())):
             out[lo:hi] = text_hash_kernel(text, offsets[lo : hi + 1], np.uint64(salts[d]))
         return out
 
@@ -88,7 +89,7 @@ def _made_unique(ids: LongArray) -> LongArray:
     unique, counts = np.unique(ids, return_counts=True)
     if len(unique) == len(ids):
         return ids
-    out = ids.copy()
+    out: LongArray = ids.copy()
     taken = set(unique.tolist())
     for value in unique[counts > 1].tolist():
         for at in np.flatnonzero(ids == value)[1:].tolist():
@@ -104,7 +105,7 @@ def linkage_ids(hashes: LongArray, linkage: Linkage) -> LongArray:
     """(n_stored,) int64 ids of φ's individuals: from the records that lean on each most, else on it at all."""
     record = np.repeat(np.arange(len(linkage.ptr) - 1), np.diff(linkage.ptr))
     order = np.lexsort((linkage.individual, -linkage.phi, record))
-    first = order[np.flatnonzero(np.concatenate([[True], np.diff(record[order]) != 0]))] if len(order) else order
+    first = order[np.flatnonzero(np.diff(record[order], prepend=-1))]
     out = np.full(linkage.n_stored, np.iinfo(np.int64).max, dtype=np.int64)
     np.minimum.at(out, linkage.individual[first], hashes[record[first]])
     bare = out == np.iinfo(np.int64).max
@@ -169,9 +170,7 @@ def phi_tables(
         )
 
 
-def lambda_tables(
-    codebook: Codebook, prior: Prior, counts: FieldCounts, ids: LongArray
-) -> Iterator[pa.Table]:
+def lambda_tables(codebook: Codebook, prior: Prior, counts: FieldCounts, ids: LongArray) -> Iterator[pa.Table]:
     """Rows of `lambda`: every value an individual was seen with, and one row for all the values it was not."""
     n_fields = len(codebook.fields)
     alpha = prior.alpha
@@ -264,7 +263,7 @@ def individual_table(
     lam = prior.alpha[counts.cell_value] + counts.cell_count
     pair = np.repeat(np.arange(n * n_fields), np.diff(counts.cell_ptr))
     by_mass = np.lexsort((counts.cell_value, -lam, pair))
-    first = by_mass[np.flatnonzero(np.concatenate([[True], np.diff(pair) != 0]))] if len(pair) else by_mass
+    first = by_mass[np.flatnonzero(np.diff(pair, prepend=-1))]
     best = np.full(n * n_fields, -1, dtype=np.int64)
     share = np.zeros(n * n_fields)
     best[pair[first]] = counts.cell_value[first]

@@ -1,0 +1,144 @@
+"""The prior of partitions by their number of blocks, against sums over every whole K (docs/model.md section 3)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import gammaln, logsumexp
+
+from vber_cli.model.occupancy import Occupancy, log_labellings
+
+
+def every_k(n_records, n, limit):
+    """All K from n to the limit and log [p(K) K! / ((K − n)! K^N)] with p(K) = 1/K."""
+    k = np.arange(max(n, 1), limit + 1, dtype=np.float64)
+    falling = gammaln(k + 1) - gammaln(k - n + 1)
+    if k[-1] > 1e4:  # the difference of two large numbers loses digits: add up the factors instead
+        falling = np.zeros_like(k)
+        for i in range(n):
+            falling += np.log(k - i)
+    return k, falling - (n_records + 1) * np.log(k)
+
+
+def most_probable(draws, n):
+    """Root of n = K (1 − e^{−draws/K}), by bisection."""
+    lo, hi = float(n), 1e12
+    for _ in range(200):
+        middle = math.sqrt(lo * hi)
+        lo, hi = (middle, hi) if middle * -math.expm1(-draws / middle) < n else (lo, middle)
+    return lo
+
+
+def test_log_labellings_meets_log_gamma(rng):
+    for k in [1, 2, 19, 20, 21, 40, 100, 1000, *rng.integers(1, 5000, 30).tolist()]:
+        for n in sorted({0, 1, k // 2, max(k - 21, 0), max(k - 20, 0), max(k - 19, 0), k - 1, k}):
+            expected = math.fsum(math.log((k - i) / k) for i in range(n))
+            assert float(log_labellings(k, n)) == pytest.approx(expected, rel=1e-12, abs=1e-9)
+            direct = gammaln(k + 1) - gammaln(k - n + 1) - n * math.log(k)
+            assert float(log_labellings(k, n)) == pytest.approx(float(direct), rel=1e-9, abs=1e-9)
+    assert float(log_labellings(5, 6)) == -math.inf
+    np.testing.assert_array_equal(log_labellings(np.array([3.0, 9.0]), 4) == -np.inf, [True, False])
+
+
+def test_log_labellings_keeps_its_digits_far_above_n():
+    for k, n in ((1e12, 1e4), (1e15, 1e3), (1e10, 10.0)):
+        expected = -n * (n - 1) / (2 * k)  # Σ log(1 − i/K) to first order
+        assert float(log_labellings(k, n)) == pytest.approx(expected, rel=1e-4, abs=1e-9)
+
+
+@pytest.mark.parametrize(("n_records", "n_individuals"), [(1, 1), (6, 3), (50, 50), (50, 4000), (3000, 2500)])
+def test_fixed_k(n_records, n_individuals):
+    occupancy = Occupancy(n_records, n_individuals)
+    for n in range(1, min(n_records, n_individuals) + 1):
+        expected = gammaln(n_individuals + 1) - gammaln(n_individuals - n + 1) - n_records * math.log(n_individuals)
+        assert occupancy.log_h(n) == pytest.approx(float(expected), rel=1e-9, abs=1e-8)
+        # between log(K − n), the weight of one more individual, and log(K − n + 1), of one less
+        left = n_individuals - n
+        assert occupancy.log_new(n) <= math.log(left + 1)
+        assert occupancy.log_new(n) >= (math.log(left) if left else -1.0)
+        if left > 100:
+            step = occupancy.log_h(n + 1) - occupancy.log_h(n)
+            assert occupancy.log_new(n) == pytest.approx(step, abs=1 / left)
+    assert occupancy.log_h(n_individuals + 1) == -math.inf
+    assert occupancy.mean(1) == n_individuals
+    k, p = occupancy.posterior(1)
+    assert (k.tolist(), p.tolist()) == ([n_individuals], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("n_records", "ns", "rel"),
+    [
+        # every K up to the limit is summed, or all that matter
+        (1, [1], 1e-9),
+        (12, [1, 2, 7, 11, 12], 1e-9),
+        (30, [1, 15, 29, 30], 1e-9),
+        (300, [1, 30, 150, 250], 1e-9),
+        # integrated over log K
+        (100, [98, 99, 100], 1e-4),
+        (300, [298, 299, 300], 1e-4),
+    ],
+)
+def test_learned_k_meets_the_sum_over_every_k(n_records, ns, rel):
+    occupancy = Occupancy(n_records)
+    assert occupancy.limit == 10 * max(n_records, 2) ** 2
+    for n in ns:
+        k, log_w = every_k(n_records, n, occupancy.limit)
+        total = logsumexp(log_w)
+        assert occupancy.log_h(n) == pytest.approx(total, rel=0, abs=rel)
+        p = np.exp(log_w - total)
+        points, probability = occupancy.posterior(n)
+        assert probability.sum() == pytest.approx(1.0, abs=1e-12)
+        assert probability.min() >= 0
+        assert points.min() >= n
+        assert probability @ points == pytest.approx(float(p @ k), rel=2 * rel)
+        expected = logsumexp(log_w[k > n], b=(k - n)[k > n]) - total
+        assert occupancy.log_new(n) == pytest.approx(float(expected), abs=2 * rel)
+        for share in (0.05, 0.5, 0.95):
+            ours = points[np.searchsorted(np.cumsum(probability), share)]
+            theirs = k[np.searchsorted(np.cumsum(p), share)]
+            assert ours == pytest.approx(theirs, rel=0.02)
+
+
+@pytest.mark.parametrize(("n_records", "n"), [(40, 20), (300, 30), (300, 200), (300, 298), (5000, 4600), (5000, 4990)])
+def test_one_more_individual_is_a_step_of_h(n_records, n):
+    occupancy = Occupancy(n_records)
+    step = occupancy.log_h(n + 1) - occupancy.log_h(n)
+    assert occupancy.log_new(n) == pytest.approx(step, abs=1e-3)
+    # between whole numbers it moves evenly
+    ends = occupancy.log_new(n), occupancy.log_new(n + 1)
+    assert ends[0] < ends[1]
+    assert occupancy.log_new(n + 0.25) == pytest.approx(0.75 * ends[0] + 0.25 * ends[1], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n_records", "n"), [(40, 30), (300, 120), (300, 299), (1000, 900), (1000, 995), (5000, 4999), (20000, 18000)]
+)
+def test_the_most_probable_k_solves_the_occupancy_equation(n_records, n):
+    found = Occupancy(n_records).mean(n)
+    # p(K) = 1/K counts as one record more, which shows where there are few duplicates only
+    assert found == pytest.approx(most_probable(n_records + 1, n), rel=0.01, abs=1.5)
+    if n_records - n >= 100:
+        assert found == pytest.approx(most_probable(n_records, n), rel=0.02)
+
+
+def test_the_most_probable_k_does_not_depend_on_how_k_is_summed():
+    # 44 records are summed over every K, 45 over a grid; without duplicates the mode is near N²/2, far below the limit
+    for n_records in (43, 44, 45, 46, 100):
+        occupancy = Occupancy(n_records)
+        k, log_w = every_k(n_records, n_records, occupancy.limit)
+        assert occupancy.mean(n_records) == pytest.approx(float(k[np.argmax(log_w)]), rel=0.02)
+    assert Occupancy(1).mean(1) == 1.0
+
+
+def test_the_posterior_of_k_is_calibrated(rng):
+    """K drawn from 1/K on a stretch, n from K; the 90 % interval holds K nine times in ten."""
+    n_records, inside, trials = 200, 0, 400
+    for _ in range(trials):
+        n_individuals = int(np.exp(rng.uniform(np.log(40), np.log(4000))))
+        n = len(np.unique(rng.integers(0, n_individuals, n_records)))
+        k, p = Occupancy(n_records).posterior(n)
+        cumulative = np.cumsum(p)
+        inside += k[np.searchsorted(cumulative, 0.05)] <= n_individuals <= k[np.searchsorted(cumulative, 0.95)]
+    assert abs(inside / trials - 0.9) < 4 * math.sqrt(0.09 / trials)

@@ -177,7 +177,7 @@ def posterior(codes, theta, noise, log_h):
 
 
 def four_errors(variance, n):
-    """How far the mean of n draws within [0, 1] may stray: four standard errors, and Bernstein's term for rare events."""
+    """How far the mean of n draws in [0, 1] may stray: four standard errors, and Bernstein's term for rare events."""
     return 4 * np.sqrt(variance / n) + 16 / (3 * n)
 
 

@@ -160,8 +160,8 @@ def test_expected_statistics_are_weighted_sums_over_partitions(rng, n_classes):
     total = [np.zeros_like(x) for x in (found.stats, found.class_weight, found.repeats)]
     for label, p in zip(expected.labels, expected.probability, strict=True):
         for block in naive.blocks_of(label):
-            for into, part in zip(total, naive.block_statistics(records.codes, theta, noise, block, p), strict=True):
-                into += part
+            parts = naive.block_statistics(records.codes, theta, noise, block, p)
+            total = [into + part for into, part in zip(total, parts, strict=True)]
     for ours, theirs in zip((found.stats, found.class_weight, found.repeats), total, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
     assert found.class_weight.sum() == pytest.approx(n - found.n_mean, abs=1e-9)

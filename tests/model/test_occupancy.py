@@ -51,7 +51,8 @@ def test_log_labellings_keeps_its_digits_far_above_n():
 @pytest.mark.parametrize(("n_records", "n_individuals"), [(1, 1), (6, 3), (50, 50), (50, 4000), (3000, 2500)])
 def test_fixed_k(n_records, n_individuals):
     occupancy = Occupancy(n_records, n_individuals)
-    for n in range(1, min(n_records, n_individuals) + 1):
+    most = min(n_records, n_individuals)
+    for n in {*range(1, most + 1, max(most // 60, 1)), most - 1, most} - {0}:
         expected = gammaln(n_individuals + 1) - gammaln(n_individuals - n + 1) - n_records * math.log(n_individuals)
         assert occupancy.log_h(n) == pytest.approx(float(expected), rel=1e-9, abs=1e-8)
         # between log(K − n), the weight of one more individual, and log(K − n + 1), of one less
@@ -74,10 +75,10 @@ def test_fixed_k(n_records, n_individuals):
         (1, [1], 1e-9),
         (12, [1, 2, 7, 11, 12], 1e-9),
         (30, [1, 15, 29, 30], 1e-9),
-        (300, [1, 30, 150, 250], 1e-9),
+        (150, [1, 30, 120], 1e-9),
         # integrated over log K
         (100, [98, 99, 100], 1e-4),
-        (300, [298, 299, 300], 1e-4),
+        (150, [148, 149, 150], 1e-4),
     ],
 )
 def test_learned_k_meets_the_sum_over_every_k(n_records, ns, rel):
@@ -113,7 +114,7 @@ def test_one_more_individual_is_a_step_of_h(n_records, n):
 
 
 @pytest.mark.parametrize(
-    ("n_records", "n"), [(40, 30), (300, 120), (300, 299), (1000, 900), (1000, 995), (5000, 4999), (20000, 18000)]
+    ("n_records", "n"), [(300, 120), (300, 299), (1000, 900), (1000, 995), (5000, 4999), (20000, 18000)]
 )
 def test_the_most_probable_k_solves_the_occupancy_equation(n_records, n):
     found = Occupancy(n_records).mean(n)

@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vber_cli.encode.folding import fold_text
 from vber_cli.model.types import IntArray, LongArray
+
+BoolArray = NDArray[np.bool_]
 
 # Two-digit years without any four-digit year to go by: 1969 to 2068, as POSIX has it.
 _POSIX_LATEST = 2068
@@ -72,7 +75,7 @@ class _Split:
 
     shape: IntArray
     parts: IntArray
-    short_year: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    short_year: BoolArray
 
 
 def read_dates(texts: Sequence[str], reading: DateReading) -> IntArray:
@@ -94,13 +97,13 @@ def read_dates(texts: Sequence[str], reading: DateReading) -> IntArray:
     return _decode(_split(texts), dict(reading.orders), reading.latest_year)
 
 
-def is_possible(dates: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def is_possible(dates: IntArray) -> BoolArray:
     """Whether each row of (V, 3) is a day, a month or a year that a calendar could hold."""
     year, month, day = dates[:, 0], dates[:, 1], dates[:, 2]
     fits = (year >= _FIRST_YEAR) & (year <= _LAST_YEAR) & (month >= 0) & (month <= 12) & (day >= 0)
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     longest = _DAYS[np.clip(month, 0, 12)] - ((month == 2) & ~leap)
-    result: np.ndarray[tuple[int], np.dtype[np.bool_]] = fits & (day <= longest)
+    result: BoolArray = fits & (day <= longest)
     return result
 
 
@@ -165,10 +168,9 @@ def resolve_reading(
     return reading, _decode(split, orders, latest_year)
 
 
-def _any_other(
-    fitting: dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]], order: str
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return np.logical_or.reduce([fits for other, fits in fitting.items() if other != order])
+def _any_other(fitting: dict[str, BoolArray], order: str) -> BoolArray:
+    result: BoolArray = np.logical_or.reduce([fits for other, fits in fitting.items() if other != order])
+    return result
 
 
 def _settle(shape: str, known: Sequence[str], default: str) -> str:
@@ -199,7 +201,7 @@ def _latest_year(name: str, split: _Split, counts: LongArray) -> tuple[int, list
     return latest, [note] if short else []
 
 
-def _take(split: _Split, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> _Split:
+def _take(split: _Split, chosen: BoolArray) -> _Split:
     return _Split(split.shape[chosen], split.parts[chosen], split.short_year[chosen])
 
 
@@ -295,9 +297,7 @@ def _decode(split: _Split, orders: dict[str, str], latest_year: int, *, swap: bo
     return _with_century(dates, split.short_year, latest_year)
 
 
-def _with_century(
-    dates: IntArray, short_year: np.ndarray[tuple[int], np.dtype[np.bool_]], latest_year: int
-) -> IntArray:
+def _with_century(dates: IntArray, short_year: BoolArray, latest_year: int) -> IntArray:
     dates = dates.copy()
     year = dates[:, 0]
     first = latest_year - 99

@@ -2,9 +2,9 @@
 
 Levels: 0 identical (the same comparison form), 1 one edit away, 2 similar, 3 other.
 
-Exact, for any two comparison forms of up to 255 characters: Damerau-Levenshtein distance 1 (deletion neighbourhoods), swapped
-day and month, one digit slip, same words in another order. Exact unless a limit below is met: distance 2 (forms of 6 to
-64 characters), Jaro-Winkler (forms of 3 to 64 characters that begin with the same two), initials, nicknames and
+Exact, for any two comparison forms of up to 255 characters: Damerau-Levenshtein distance 1 (deletion neighbourhoods;
+texts of one character have no near ones), one digit slip. Exact unless a limit below is met: swapped day and month,
+the same words in another order, distance 2 (forms of 6 to 64 characters), Jaro-Winkler (forms of 3 to 64 characters that begin with the same two), initials, nicknames and
 subsets of up to four words, two of three parts of a date, near numbers, common words of long texts.
 
 Limits, so that time and memory grow with the number of values and not with its square. Every rule looks from a value to
@@ -17,8 +17,7 @@ distance 2, RECALL_JW of those with a Jaro-Winkler similarity of at least 0.88.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,7 +28,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vber_cli.encode import similarity_kernels as kernels
-from vber_cli.encode.dates import is_possible
+from vber_cli.encode.buffers import grown, in_threads
 from vber_cli.encode.types import FieldType, are_years, canonical
 from vber_cli.encode.words import overlapping_pairs, word_pairs
 from vber_cli.model.types import IntArray, LongArray
@@ -41,7 +40,7 @@ LevelArray = NDArray[np.int8]
 KeyArray = NDArray[np.uint64]
 
 _CAP = 200
-_GROUP = 4096
+_GROUP = 8192
 _LONG_ENOUGH = 6
 _LONGEST_TWO, _LONGEST_ONE = 64, 255
 _KEYS_AT_ONCE = 1 << 24
@@ -69,8 +68,9 @@ class Similar:
     level: LevelArray
 
     @cached_property
-    def _keys(self) -> LongArray:
-        return self.a.astype(np.int64) * len(self.form) + self.b
+    def _ptr(self) -> LongArray:
+        """(V + 1,) where each value's pairs as the first of the two begin."""
+        return np.searchsorted(self.a, np.arange(len(self.form) + 1))
 
     def level_of(self, codes_a: IntArray, codes_b: IntArray) -> LevelArray:
         """Look levels up.
@@ -85,20 +85,11 @@ class Similar:
         ndarray
             int8 of that shape: 0 identical, 1 one edit away, 2 similar, 3 other, 9 if either is missing.
         """
-        codes_a, codes_b = np.asarray(codes_a), np.asarray(codes_b)
-        levels = np.full(codes_a.shape, OTHER, dtype=np.int8)
-        missing = (codes_a < 0) | (codes_b < 0)
-        levels[missing] = LEVEL_MISSING
-        if missing.all():
-            return levels
-        first, second = self.form[codes_a], self.form[codes_b]
-        if len(self._keys):
-            keys = np.minimum(first, second).astype(np.int64) * len(self.form) + np.maximum(first, second)
-            place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-            found = (self._keys[place] == keys) & ~missing
-            levels[found] = self.level[place[found]]
-        levels[(first == second) & ~missing] = IDENTICAL
-        return levels
+        codes_a, codes_b = np.broadcast_arrays(codes_a, codes_b)
+        levels: LevelArray = kernels.levels_kernel(
+            codes_a.ravel(), codes_b.ravel(), self.form, self._ptr, self.b, self.level, OTHER, LEVEL_MISSING
+        )
+        return levels.reshape(codes_a.shape)
 
 
 @dataclass(frozen=True)
@@ -211,17 +202,6 @@ def _packed(texts: pa.StringArray, threads: int) -> _Forms:
     return _Forms(listed, chars, ptr, threads)
 
 
-def grown(fill: Callable[..., int], guess: int, dtypes: Iterable[Any] = (np.int32, np.int32)) -> list[NDArray[Any]]:
-    """Call a kernel that fills buffers, again with larger ones if they were too small; return the filled parts."""
-    dtypes = tuple(dtypes)
-    buffers = [np.empty(max(guess, 16), dtype) for dtype in dtypes]
-    used = fill(*buffers)
-    if used > len(buffers[0]):
-        buffers = [np.empty(used, dtype) for dtype in dtypes]
-        fill(*buffers)
-    return [buffer[:used].copy() for buffer in buffers]
-
-
 def _joined(pieces: Iterable[list[NDArray[Any]]], level: int) -> _Pairs:
     kept = list(pieces)
     empty = np.zeros(0, dtype=np.int32)
@@ -287,14 +267,6 @@ def _once(pair: list[NDArray[Any]]) -> list[NDArray[Any]]:
     if len(keys):
         keys = keys[np.r_[True, keys[1:] != keys[:-1]]]
     return [(keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)]
-
-
-def in_threads(run: Callable[[Any], Any], tasks: list[Any], threads: int) -> list[Any]:
-    """Run tasks, results in their order."""
-    if threads <= 1 or len(tasks) <= 1:
-        return [run(task) for task in tasks]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(run, tasks))
 
 
 def _jaro_pairs(forms: _Forms) -> _Pairs:
@@ -434,9 +406,3 @@ def _upper_decimals(decimals: IntArray, counts: LongArray) -> int:
     """How many decimals nine tenths of the records do not exceed."""
     total = np.cumsum(np.bincount(decimals, counts))
     return int(np.searchsorted(total, 0.9 * total[-1]))
-
-
-def usable_dates(forms: pa.StringArray) -> tuple[IntArray, NDArray[np.bool_]]:
-    """Return the parts of the dates and whether each is a possible one."""
-    parts = date_parts(forms)
-    return parts, is_possible(parts)

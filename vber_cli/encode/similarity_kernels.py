@@ -1,7 +1,7 @@
 """Kernels that find similar texts: deletion neighbourhoods, edit distance up to 2, Jaro-Winkler within groups.
 
-Texts are code points in one uint32 array `chars`, text v in chars[ptr[v]:ptr[v + 1]]. Texts are numbered by rank, the most
-frequent first, and pairs are listed as (rank, smaller rank). A kernel that lists pairs returns how many there are; if
+Texts are code points in one uint32 array `chars`, text v in chars[ptr[v]:ptr[v + 1]]. Texts are numbered by rank, the
+most frequent first, and pairs are listed as (rank, smaller rank). A kernel that lists pairs returns how many there are; if
 that exceeds the buffers, they hold the first ones only and the caller comes again with larger ones.
 """
 
@@ -260,7 +260,7 @@ def group_pairs_kernel(members, group_ptr, cap, out_a, out_b):  # type: ignore[n
 
 @nb.njit(cache=True, nogil=True)
 def near_numbers_kernel(numbers, order, unit, relative, cap, out_a, out_b):  # type: ignore[no-untyped-def]
-    """List the pairs of numbers that differ by at most `unit` or by a small share; each with the next `cap` above it."""
+    """List the pairs of numbers that differ by at most `unit` or a small share; each with the next `cap` above."""
     used = 0
     for i in range(len(order)):
         low = numbers[order[i]]
@@ -320,3 +320,28 @@ def overlap_pairs_kernel(  # type: ignore[no-untyped-def]
                         out_level[used] = 1 if share >= close - 1e-9 else 2
                     used += 1
     return used
+
+
+@nb.njit(cache=True, nogil=True)
+def levels_kernel(codes_a, codes_b, form, ptr, partner, level, other, missing):  # type: ignore[no-untyped-def]
+    """Level of each pair of codes; value v's partners, rising, are partner[ptr[v]:ptr[v + 1]], each with its level."""
+    out = np.full(len(codes_a), other, np.int8)
+    for i in range(len(codes_a)):
+        if codes_a[i] < 0 or codes_b[i] < 0:
+            out[i] = missing
+            continue
+        v, w = form[codes_a[i]], form[codes_b[i]]
+        if v == w:
+            out[i] = 0
+            continue
+        low, high = min(v, w), max(v, w)
+        begin, end = ptr[low], ptr[low + 1]
+        while begin < end:
+            middle = (begin + end) // 2
+            if partner[middle] < high:
+                begin = middle + 1
+            else:
+                end = middle
+        if begin < ptr[low + 1] and partner[begin] == high:
+            out[i] = level[begin]
+    return out

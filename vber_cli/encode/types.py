@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vber_cli.encode.dates import DateReading, is_possible, read_dates, resolve_reading
+from vber_cli.encode.dates import BoolArray, DateReading, is_possible, read_dates, resolve_reading
 from vber_cli.encode.folding import fold
 from vber_cli.model.types import LongArray
 
@@ -74,7 +74,7 @@ def infer_type(name: str, values: pa.StringArray, counts: LongArray, kind: str |
         raise ValueError(kind)
     if kind not in (None, "date"):
         return FieldType(name, str(kind), "as told")
-    # Beyond so many values every k-th one in their sorted order speaks for the rest, for the kind but not for the dates.
+    # Beyond so many values every k-th one speaks for the rest, for the kind but not for the dates.
     step = -(-len(values) // _SAMPLE) or 1
     texts = values.take(pa.array(np.arange(0, len(values), step))).to_pylist()
     weight = counts[::step]
@@ -149,7 +149,7 @@ def _date_share(name: str, texts: Sequence[str], weight: LongArray) -> tuple[flo
 def _numeric_type(
     name: str,
     texts: Sequence[str],
-    numeric: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    numeric: BoolArray,
     weight: LongArray,
     share: float,
     counted: str,

@@ -15,6 +15,7 @@ from nicknames import name_triplets
 from numpy.typing import NDArray
 
 from vber_cli.encode import similarity_kernels as kernels
+from vber_cli.encode.buffers import grown, in_threads
 from vber_cli.encode.folding import fold_text
 from vber_cli.model.types import IntArray
 
@@ -121,8 +122,6 @@ def overlapping_pairs(texts: Sequence[str], cap: int, threads: int) -> WordPairs
     tuple
         Two int32 arrays of places in `texts`, the levels.
     """
-    from vber_cli.encode.similarity import grown, in_threads
-
     sets = [sorted(set(text.split(" "))) for text in texts]
     frequency = Counter(word for words in sets for word in words)
     number = {word: k for k, word in enumerate(sorted(frequency, key=lambda word: (frequency[word], word)))}

@@ -21,6 +21,8 @@ from vber_cli.model.types import FloatArray, IntArray, Records
 # Pairs below these odds do not join components: they are too weak to change what happens around them, and are counted
 # on their own, at first order.
 EDGE_LOG_ODDS = -3.0
+# Pairs below these odds hold a link in a thousand at most: they are left out while learning.
+FAINT_LOG_ODDS = -7.0
 _MAX_ROUNDS = 40
 _SWEEPS = 18
 
@@ -99,6 +101,15 @@ def split_pairs(records: Records, pairs: tuple[IntArray, IntArray], now: Hyperpa
     return PairGraph(graph, a[weak], b[weak], np.exp(log_odds[weak]))
 
 
+def without_faint(
+    records: Records, pairs: tuple[IntArray, IntArray], now: Hyperparameters
+) -> tuple[IntArray, IntArray]:
+    """The pairs above FAINT_LOG_ODDS."""
+    a, b = pairs
+    keep = pair_evidence(records, now.prior, now.noise, a, b) - now.log_new > FAINT_LOG_ODDS
+    return a[keep], b[keep]
+
+
 def expectation(
     records: Records, split: PairGraph, now: Hyperparameters, settings: Settings, number: int
 ) -> Expectation:
@@ -138,6 +149,7 @@ def learn(
     Stops when n moves by less than one in ten thousand and every α by less than two percent.
     """
     now = start
+    pairs = without_faint(records, pairs, start)
     for number in range(1, max_rounds + 1):
         found = expectation(records, split_pairs(records, pairs, now), now, settings, number)
         before, now = now, update(records, now, found, settings)
@@ -158,7 +170,7 @@ def choose_noise(
     records: Records, pairs: tuple[IntArray, IntArray], now: Hyperparameters, settings: Settings
 ) -> tuple[Hyperparameters, dict[int, float]]:
     """The noise classes that the clear links (probability above one half) show, and the BIC of each number of them."""
-    split = split_pairs(records, pairs, now)
+    split = split_pairs(records, without_faint(records, pairs, now), now)
     found = expectation(records, split, now, settings, 0)
     n_graph = len(split.graph.pair_a)
     probability = found.pair_probability[:n_graph]

@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from vber_cli.engine import hyper
 from vber_cli.engine.evidence_kernels import pair_evidence
-from vber_cli.engine.learn import Hyperparameters, Settings, split_pairs
+from vber_cli.engine.learn import Hyperparameters, Settings, split_pairs, without_faint
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.partition_kernels import MAX_EXACT
 from vber_cli.engine.posterior import Chains, add_weak_pairs, expect, log_weights_by_blocks, tiny_posterior
@@ -92,7 +92,7 @@ def link_posterior(
     if records.n_records <= MAX_EXACT:
         return _tiny(records, learned, settings.occupancy)
     rng = np.random.default_rng([settings.seed, 20_141])
-    split = split_pairs(records, pairs, learned)
+    split = split_pairs(records, without_faint(records, pairs, learned), learned)
     graph = split.graph
     chains = None
     if graph.n_components > graph.n_small:
@@ -129,6 +129,7 @@ def link_posterior(
         on_draw()
     a = np.concatenate([graph.pair_a, split.weak_a])
     b = np.concatenate([graph.pair_b, split.weak_b])
+    a, b, probability = _with_faint(records, pairs, learned, a, b, probability, alone)
     order = np.lexsort((b, a))
     sizes = np.diff(graph.comp_ptr)
     fixed = settings.occupancy.n_individuals
@@ -141,6 +142,25 @@ def link_posterior(
         0.0 if chain_pairs is None or chain_pairs.size == 0 else float(np.ptp(chain_pairs / n_draws, axis=0).max()),
         int(sizes.max(initial=1)),
     )  # fmt: skip
+
+
+def _with_faint(
+    records: Records,
+    pairs: tuple[IntArray, IntArray],
+    learned: Hyperparameters,
+    a: IntArray,
+    b: IntArray,
+    probability: FloatArray,
+    alone: FloatArray,
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """The pairs with the candidates added that were too faint to take part, each with its own small probability."""
+    known = (a.astype(np.int64) << 32) | b
+    key = (pairs[0].astype(np.int64) << 32) | pairs[1]
+    faint = ~np.isin(key, known)
+    more_a, more_b = pairs[0][faint], pairs[1][faint]
+    log_odds = pair_evidence(records, learned.prior, learned.noise, more_a, more_b) - learned.log_new
+    p = alone[more_a] * alone[more_b] / (1.0 + np.exp(-log_odds))
+    return np.concatenate([a, more_a]), np.concatenate([b, more_b]), np.concatenate([probability, p])
 
 
 def draws_for(n_records: int) -> int:

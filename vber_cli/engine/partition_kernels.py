@@ -3,10 +3,9 @@
 A block's weight is that of its marginal beside its records on their own,
     Λ(b) = log m(b) − Σ_{r in b} log m({r}),
 built by the chain rule over its records in ascending order. Given earlier members of which n show field f and c show
-the record's own
-value, a record's factor is Σ_q share_q Π_f (α_qf θ + c) / ((α_qf + n) θ): with one noise class this is
-the paper's exact marginal; with several, records differ in which fields they get wrong together. `theta` is θ of every
-record's own value, (N, F) float64; `alpha` is (Q, F), `share` (Q,).
+the record's own value, a record's factor is Σ_q share_q Π_f (α_qf θ + c) / ((α_qf + n) θ): with one noise class this
+is the paper's exact marginal; with several, records differ in which fields they get wrong together. `theta` is θ of
+every record's own value, (N, F) float64; `alpha` is (Q, F), `share` (Q,).
 
 Sufficient statistics of the noise (for `engine.hyper`): `stats` (Q, 2, F, DEPTH, BINS) counts, per class, slab 0 by (c,
 bin of log θ), where all of c = 0 lie in bin 0, and slab 1 by n, in bin 0; `class_weight` (Q,) counts records.
@@ -25,6 +24,7 @@ MAX_EXACT = 8  # components of at most so many records are summed over all their
 DEPTH = 16  # counts beyond are kept at the last place
 BINS = 40  # of log θ, from 1 down to e^-20
 _BIN_WIDTH = 0.5
+_NOTABLE = 2e-3  # weak pairs less probable than this say more about chance than about noise
 _POSSIBLE = 1e-12  # blocks less probable than this leave no trace in the statistics
 
 
@@ -113,7 +113,7 @@ def pair_stats_kernel(  # type: ignore[no-untyped-def]
     work = np.empty((3, max(codes.shape[1], len(share))))
     members = np.empty(2, np.int32)
     for i in range(len(a)):
-        if weight[i] > 0.0:
+        if weight[i] > _NOTABLE:
             members[0] = a[i]
             members[1] = b[i]
             add_block_stats(members, 2, weight[i], codes, theta, alpha, share, work, stats, class_weight, repeats)

@@ -2,7 +2,7 @@
 
 With one class this is the paper's model (model.md section 1) with A_f = α_f θ_f. With several, a record draws a class
 with probability `share` and its fields then differ independently with that class's concentrations: whoever moved
-differs in street, town and postcode at once, and a typist who errs once a record rarely errs twice (model.md section 6).
+differs in street, town and postcode at once, and a typist who errs once a record rarely errs twice (model.md 6).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from vber_cli.model.types import FloatArray
 
 _EXACT_BELOW = 20_000  # sum over so many integers K from n on if that is all that matters, else integrate over log K
 _GRID = 1201
-_FREE_SLACK = 4.0
+_FREE_SLACK = 2.5
 
 
 def log_labellings(n_individuals: FloatArray | float, n: FloatArray | float) -> FloatArray:
@@ -90,7 +90,7 @@ class Occupancy:
         """One Newton step towards the weight that agrees with the n it leads to, log_new = log_new(E[n | log_new]).
 
         E[n] rises with log_new at the rate Var[n], so with K fixed near n plain iteration would swing ever wider. With
-        K below what the data show there is no such weight: it is kept within a factor of e^-4 of what a free K gives,
+        K below what the data show there is no such weight: it is kept within a factor of e^-2.5 of what a free K gives,
         so that no pair needs to be considered that the data speak against.
 
         Parameters

@@ -1,0 +1,187 @@
+"""One pass over many components: what is summed up over them, weak pairs, threads, and the order of the records."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests import exact
+from tests.engine import naive
+from vber_cli.engine import posterior
+from vber_cli.engine.graph import build_graph
+from vber_cli.engine.moves import greedy_labels
+from vber_cli.engine.posterior import Chains, add_weak_pairs, component_parts, expect, record_theta
+from vber_cli.model.types import Records
+
+
+def one_pass(records, prior, noise, graph, chains=None, *, draw=False, seed=3, threads=1, log_new=1.2):
+    return expect(records, prior, noise, log_new, graph, chains, seed=seed, draw=draw, n_sweeps=60, threads=threads)
+
+
+def edges_within(groups):
+    pairs = [pair for group in groups for pair in itertools.pairwise(group)]
+    return tuple(np.array(side, np.int32) for side in zip(*sorted(map(sorted, pairs)), strict=True))
+
+
+@pytest.fixture
+def case(rng):
+    """Thirty records: components of 2 to 6 records, and five records without an edge."""
+    records, prior, noise = naive.make_case(rng, 30, "people", 2)
+    order = rng.permutation(30)
+    groups = [sorted(part.tolist()) for part in np.split(order[:25], [2, 4, 7, 10, 14, 19])]
+    return records, prior, noise, groups, build_graph(*edges_within(groups), 30)
+
+
+def same(one, two):
+    for name in vars(one):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
+
+
+def test_components_do_not_touch_each_other(case):
+    records, prior, noise, groups, graph = case
+    found = one_pass(records, prior, noise, graph)
+    theta = naive.own_theta(records, prior)
+    pair, alone, moments = np.zeros((30, 30)), np.ones(30), np.zeros(2)
+    for group in groups:
+        part = naive.posterior(records.codes[group], theta[group], noise, 1.2 * np.arange(len(group) + 1))
+        pair[np.ix_(group, group)] = part.pair
+        alone[group] = part.alone
+        moments += part.moments
+    np.testing.assert_allclose(found.pair_probability, pair[graph.pair_a, graph.pair_b], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.alone, alone, rtol=0, atol=1e-9)
+    assert found.n_mean == pytest.approx(moments[0] + 5, abs=1e-9)
+    assert found.n_variance == pytest.approx(moments[1], abs=1e-9)
+    assert found.class_weight.sum() == pytest.approx(30 - found.n_mean, abs=1e-9)
+    assert found.chain_pairs.shape == found.chain_n.shape == (0, 0)
+
+
+def test_the_product_of_components_is_one_sum_over_all_partitions(rng):
+    """Components 0-2 and 3-5 that share no value: enumerated apart they are what all six records give together."""
+    records, prior, noise = naive.make_case(rng, 6, "people")
+    codes = records.codes.copy()
+    codes[:3], codes[3:] = [[0, 0, 0], [0, 0, 1], [0, 1, 1]], [[3, 2, 6], [3, 2, 5], [3, 2, 6]]
+    records = Records(codes, records.db_of_record, records.n_values)
+    prior = prior.with_concentration(np.full(3, 1e-4))
+    noise = type(noise).single(prior.concentration)
+    graph = build_graph(np.array([0, 1, 3, 4], np.int32), np.array([1, 2, 4, 5], np.int32), 6)
+    found = one_pass(records, prior, noise, graph)
+    pair, blocks = exact.partition_posterior(codes, naive.alpha_by_field(prior), 1.2 * np.arange(7))
+    np.testing.assert_allclose(found.pair_probability, pair[graph.pair_a, graph.pair_b], rtol=0, atol=1e-9)
+    assert found.n_mean == pytest.approx(blocks @ np.arange(7), abs=1e-9)
+
+
+def test_no_edges_at_all(rng):
+    records, prior, noise = naive.make_case(rng, 4, "random")
+    found = one_pass(records, prior, noise, build_graph(np.empty(0, np.int32), np.empty(0, np.int32), 4))
+    assert (found.n_mean, found.n_variance, len(found.pair_probability)) == (4.0, 0.0, 0)
+    assert found.alone.tolist() == [1.0] * 4
+    assert found.stats.sum() == found.repeats.sum() == 0.0
+
+
+@pytest.mark.parametrize("draw", [False, True])
+def test_threads_do_not_change_a_bit(case, draw):
+    records, prior, noise, _, graph = case
+    same(*(one_pass(records, prior, noise, graph, draw=draw, threads=t) for t in (1, 2)))
+
+
+def test_threads_do_not_change_a_bit_of_the_chains(rng):
+    records, prior, noise = naive.make_case(rng, 60, "people", 2)
+    graph = build_graph(*edges_within([range(10), range(10, 22), range(22, 40), range(40, 44)]), 60)
+    assert (graph.n_small, graph.n_components) == (1, 4)
+    runs = []
+    for threads in (1, 2):
+        chains = Chains(graph, 3, greedy_labels(records, prior, 1.2, graph, threads))
+        first = one_pass(records, prior, noise, graph, chains, threads=threads)
+        runs.append((first, one_pass(records, prior, noise, graph, chains, threads=threads), chains))
+    for i in (0, 1):
+        same(runs[0][i], runs[1][i])
+    np.testing.assert_array_equal(runs[0][2].labels, runs[1][2].labels)
+    assert runs[0][2].n_calls == 2
+    first, second, chains = runs[0]
+    assert not np.array_equal(first.chain_pairs, second.chain_pairs)
+    assert first.chain_pairs.shape == (3, 9 + 11 + 17)
+    # every record is in a block of its own component, statistics count every record that is not the first of its block
+    blocks = [len(np.unique(label)) for label in chains.labels]
+    small = second.pair_probability[: graph.pair_ptr[1]]
+    alone = one_pass(records, prior, noise, build_graph(*edges_within([range(40, 44)]), 60))
+    np.testing.assert_allclose(small, alone.pair_probability, rtol=0, atol=1e-12)
+    expected = np.mean([60 - n for n in blocks]) + alone.class_weight.sum()
+    assert second.class_weight.sum() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("rng", [1, 2], indirect=True)
+def test_renumbering_the_records_renames_the_result(rng):
+    records, prior, noise = naive.make_case(rng, 24, "people")
+    groups = [sorted(part.tolist()) for part in np.split(rng.permutation(24)[:20], [3, 9, 13])]
+    new = rng.permutation(24)  # record r becomes new[r]
+    codes = np.empty_like(records.codes)
+    codes[new] = records.codes
+    moved = Records(codes, records.db_of_record, records.n_values)
+    one = one_pass(records, prior, noise, g := build_graph(*edges_within(groups), 24))
+    two = one_pass(moved, prior, noise, h := build_graph(*edges_within([new[group].tolist() for group in groups]), 24))
+    at = {
+        frozenset(pair): p for *pair, p in zip(h.pair_a.tolist(), h.pair_b.tolist(), two.pair_probability, strict=True)
+    }
+    theirs = [at[frozenset((new[x], new[y]))] for x, y in zip(g.pair_a, g.pair_b, strict=True)]
+    np.testing.assert_allclose(one.pair_probability, theirs, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(one.alone, two.alone[new], rtol=0, atol=1e-9)
+    # which of two equal values is the copy depends on the order; how many copies there are does not
+    assert (one.n_mean, one.n_variance) == (pytest.approx(two.n_mean), pytest.approx(two.n_variance))
+    assert one.class_weight.sum() == pytest.approx(two.class_weight.sum())
+
+
+def test_parts_cover_every_component_once(monkeypatch):
+    a = np.arange(0, 400, 2, dtype=np.int32)
+    graph = build_graph(a, a + 1, 400)
+    for n_parts in (1, 3, 64, 1000):
+        monkeypatch.setattr(posterior, "_PARTS", n_parts)
+        for lo, hi in ((0, 200), (17, 180), (5, 6), (9, 9)):
+            covered = [c for begin, end in component_parts(graph, lo, hi) for c in range(begin, end)]
+            assert covered == list(range(lo, hi))
+    assert len(component_parts(graph, 0, 200)) > 100
+
+
+@pytest.mark.parametrize("n_classes", [1, 2])
+def test_weak_pairs_are_counted_at_first_order(case, rng, n_classes):
+    records, prior, noise, _, graph = case
+    noise = noise if n_classes == 2 else type(noise).single(prior.concentration)
+    found = one_pass(records, prior, noise, graph)
+    before = found.stats.copy(), found.class_weight.copy(), found.repeats.copy()
+    a, b = np.array([0, 1, 4], np.int32), np.array([9, 17, 29], np.int32)
+    odds = rng.uniform(0.0, 0.05, 3)
+    more = add_weak_pairs(records, prior, noise, found, a, b, odds)
+    p = odds / (1 + odds) * found.alone[a] * found.alone[b]
+    np.testing.assert_allclose(more.pair_probability[-3:], p, rtol=1e-12)
+    np.testing.assert_array_equal(more.pair_probability[:-3], found.pair_probability)
+    assert more.n_mean == pytest.approx(found.n_mean - p.sum())
+    assert more.n_variance == pytest.approx(found.n_variance + np.sum(p * (1 - p)))
+    expected = found.alone.copy()
+    expected[a] -= p
+    expected[b] -= p
+    np.testing.assert_allclose(more.alone, expected, rtol=0, atol=1e-12)
+    theta = naive.own_theta(records, prior)
+    parts = [naive.block_statistics(records.codes, theta, noise, [x, y], w) for x, y, w in zip(a, b, p, strict=True)]
+    for old, new, added in zip(
+        before, (more.stats, more.class_weight, more.repeats), zip(*parts, strict=True), strict=True
+    ):
+        np.testing.assert_allclose(new, old + sum(added), rtol=0, atol=1e-12)
+
+
+def test_a_weak_pair_by_itself_has_its_exact_probability(rng):
+    records, prior, noise = naive.make_case(rng, 2, "people")
+    log_new = 7.0
+    a, b = np.array([0], np.int32), np.array([1], np.int32)
+    apart = one_pass(records, prior, noise, build_graph(a[:0], b[:0], 2), log_new=log_new)
+    together = one_pass(records, prior, noise, build_graph(a, b, 2), log_new=log_new)
+    odds = np.exp([naive.block_weight(records.codes, naive.own_theta(records, prior), noise, [0, 1]) - log_new])
+    weak = add_weak_pairs(records, prior, noise, apart, a, b, odds)
+    for name in ("pair_probability", "alone", "stats", "class_weight", "repeats", "n_mean", "n_variance"):
+        np.testing.assert_allclose(getattr(weak, name), getattr(together, name), rtol=0, atol=1e-12, err_msg=name)
+
+
+def test_theta_of_records(rng):
+    for kind in naive.UGLY:
+        records, prior, _ = naive.make_case(rng, 9, kind)
+        np.testing.assert_array_equal(record_theta(records, prior), naive.own_theta(records, prior))

@@ -83,7 +83,7 @@ check: lint
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(PYTEST_ARGS)
 
 docs: $(VENV)/.installed-dev
-	$(BIN)/python -m vber_cli.cli.reference docs/commands.md
+	$(BIN)/python -m vber_cli.cli.reference docs/reference.md
 	$(BIN)/python -m tests.test_readme
 
 sample: $(VENV)/.installed

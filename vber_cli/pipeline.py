@@ -8,12 +8,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import pyarrow as pa
 
 from vber_cli.candidates.audit import Certificate, audit
 from vber_cli.candidates.join import Pairs, join, record_match
@@ -21,21 +20,21 @@ from vber_cli.candidates.plan import Plan, make_plan
 from vber_cli.config import MergeOptions
 from vber_cli.encode.codebook import Encoded, encode
 from vber_cli.encode.fields import map_fields
-from vber_cli.engine import cavi, infer
+from vber_cli.engine import infer
 from vber_cli.engine.evidence_kernels import pair_evidence
-from vber_cli.engine.learn import Hyperparameters, Settings, agreement_of
+from vber_cli.engine.learn import Hyperparameters, Settings
 from vber_cli.engine.optimise import Step
 from vber_cli.errors import BudgetError, UsageError
-from vber_cli.io import schema
 from vber_cli.io.tables import Database, open_database, resolve_sources
 from vber_cli.io.write import ResultDirectory
 from vber_cli.model import evidence
 from vber_cli.model.occupancy import Occupancy
-from vber_cli.model.prior import DEFAULT_CONCENTRATION, Prior, make_prior
+from vber_cli.model.prior import DEFAULT_CONCENTRATION, make_prior
 from vber_cli.model.types import IntArray, LongArray, Records
 from vber_cli.progress import Progress
-from vber_cli.provenance import Provenance, versions
-from vber_cli.results import individuals as tables
+from vber_cli.provenance import Provenance
+from vber_cli.results.output import write_tables
+from vber_cli.results.summary import Search, summarise
 
 # Candidates are kept down to this log odds: there a link in ten thousand is left.
 _CANDIDATE_LOG_ODDS = -9.0
@@ -112,13 +111,18 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
         records, order = canonical(encoded.records)
         _check_options(options, run, records)
         trace: list[tuple[Step, float]] = []
-        found, extra = _infer(options, run, records, trace)
+        found, search = _infer(options, run, records, trace)
         provenance = Provenance.of(
             options.seed, options.digest(), [d.name for d in databases], [d.digest() for d in databases]
         )
         with run.phase("write"):
-            counted = _write(result, options, provenance, encoded, records, order, found, trace)
-        summary = _summary(options, run, databases, encoded, records, found, extra, counted, provenance)
+            written = write_tables(result, options, provenance, encoded, records, order, found, trace)
+        summary = {
+            **summarise(options, provenance, databases, encoded, found, search, written),
+            "warnings": run.warnings,
+            "seconds": run.timings,
+            "peak_memory_bytes": peak_memory(),
+        }
         result.write_json("summary.json", summary)
         result.commit()
     return MergeOutcome(Path(options.out), summary, found.optimum.fit.converged)
@@ -204,7 +208,7 @@ def estimate_memory(records: Records) -> float:
 
 def _infer(
     options: MergeOptions, run: _Run, records: Records, trace: list[tuple[Step, float]]
-) -> tuple[infer.Result, dict[str, Any]]:
+) -> tuple[infer.Result, Search | None]:
     threads = options.threads or os.cpu_count() or 1
     occupancy = Occupancy(records.n_records, options.K)
     fixed = options.concentration
@@ -225,14 +229,14 @@ def _infer(
                 records, prior, int(options.K or 0), start, settings,
                 max_sweeps=options.max_sweeps, tol=options.tol, on_step=on_step,
             )  # fmt: skip
-        return found, {}
+        return found, None
     candidates = _Candidates(records, options.seed, threads)
     with run.phase("learn") as phase:
         settings = Settings(
             occupancy, fixed is None, options.prior == "empirical", options.seed, threads, on_round=phase.advance
         )
         learned, pairs = infer.learn_from(
-            records, candidates.find, infer.first_guess(records, prior, occupancy), settings
+            records, candidates.find, infer.first_guess(records, prior, settings), settings
         )
     with run.phase("certify"):
         certificate = candidates.certify(learned.hyperparameters)
@@ -244,21 +248,13 @@ def _infer(
             missed_share=1.0 - certificate.recall, on_step=on_step, on_draw=phase.advance,
         )  # fmt: skip
     if found.optimum.forced:
-        free = infer.learn_from(
-            records, candidates.find, infer.first_guess(records, prior, Occupancy(records.n_records)),
-            Settings(Occupancy(records.n_records), fixed is None, options.prior == "empirical", options.seed, threads),
-        )[0]  # fmt: skip
+        free_k = replace(settings, occupancy=Occupancy(records.n_records))
+        free, _ = infer.learn_from(records, candidates.find, infer.first_guess(records, prior, free_k), free_k)
         run.warn(
             f"--K {options.K:,} is fewer than the data show: about {free.hyperparameters.n:,.0f} individuals are "
             f"recorded; records were forced into {options.K:,}"
         )
-    return found, {
-        "learned": learned,
-        "certificate": certificate,
-        "plan": candidates.plan,
-        "pairs": len(pairs[0]),
-        "compared": candidates.pairs.compared,
-    }
+    return found, Search(learned, certificate, candidates.plan, len(pairs[0]), candidates.pairs.compared)
 
 
 class _Candidates:
@@ -288,231 +284,3 @@ class _Candidates:
             self._records, self.pairs, self._match, evidence.mismatch_evidence(now.prior), now.log_new,
             lambda a, b: pair_evidence(self._records, now.prior, now.noise, a, b), self._seed,
         )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Counted:
-    """What came out on writing: individuals, links, φ left out (entries and mass), largest φ outside."""
-
-    n_individuals: int
-    n_links: int
-    phi_left_out: int
-    phi_left_out_mass: float
-    phi_outside: float
-
-
-def _write(
-    result: ResultDirectory,
-    options: MergeOptions,
-    provenance: Provenance,
-    encoded: Encoded,
-    records: Records,
-    order: LongArray,
-    found: infer.Result,
-    trace: list[tuple[Step, float]],
-) -> _Counted:
-    facts = provenance.metadata()
-    names = tables.RecordNames(
-        tuple(item.name for item in provenance.inputs), encoded.records.db_of_record, encoded.row, encoded.record_id
-    )
-    hashes = names.hashes()
-    own_hashes = hashes[order]
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    linkage, counts = found.optimum.fit.linkage, found.optimum.fit.counts
-    phi_ids = tables.linkage_ids(own_hashes, linkage)
-    writer = result.writer("phi", schema.PHI, facts)
-    left_out, left_mass = 0, 0.0
-    for table, count, mass in tables.phi_tables(
-        names, linkage, phi_ids, infer.phi_probability(found), place, options.phi_min
-    ):
-        writer.write(table)
-        left_out, left_mass = left_out + count, left_mass + mass
-    writer = result.writer("lambda", schema.LAMBDA, facts)
-    for table in tables.lambda_tables(encoded.codebook, found.prior, counts, phi_ids):
-        writer.write(table)
-    label = found.label
-    n = int(label.max(initial=-1)) + 1
-    ids = tables.individual_ids(own_hashes, np.arange(len(label)), label, n)
-    member = found.membership
-    result.writer("assignments", schema.ASSIGNMENTS, facts).write(
-        tables.assignment_table(
-            names, ids, label[place], member.probability[place], member.runner_up[place],
-            member.runner_up_probability[place],
-        )
-    )  # fmt: skip
-    hard = cavi.hard_linkage(records, label, max(n, 1))
-    merged = tables.individual_table(
-        encoded.codebook, found.prior, cavi.accumulate(records, found.prior, hard), ids, label, records.db_of_record,
-        member.probability,
-    )  # fmt: skip
-    result.writer("individuals", merged.schema.remove_metadata(), facts).write(merged)
-    n_links = _write_links(result, options, facts, names, encoded, records, order, found)
-    result.writer("trace", schema.TRACE, facts).write(_trace_table(trace))
-    outside = float(linkage.rest[~linkage.blank].max(initial=0.0))
-    return _Counted(n, n_links, left_out, left_mass, outside)
-
-
-def _write_links(
-    result: ResultDirectory,
-    options: MergeOptions,
-    facts: dict[str, str],
-    names: tables.RecordNames,
-    encoded: Encoded,
-    records: Records,
-    order: LongArray,
-    found: infer.Result,
-) -> int:
-    posterior = found.posterior
-    if posterior is None:
-        return 0
-    keep = posterior.probability >= options.link_min
-    a, b, p = posterior.a[keep], posterior.b[keep], posterior.probability[keep]
-    agreement = agreement_of(records, a, b)
-    first, second = np.minimum(order[a], order[b]), np.maximum(order[a], order[b])
-    table = tables.link_table(names, encoded.codebook.fields, first, second, p, agreement)
-    result.writer("links", table.schema.remove_metadata(), facts).write(table)
-    return len(table)
-
-
-def _trace_table(trace: list[tuple[Step, float]]) -> pa.Table:
-    kinds = pa.array([step.kind for step, _ in trace], pa.string()).dictionary_encode()
-    return pa.Table.from_arrays(
-        [
-            pa.array(range(1, len(trace) + 1), pa.int32()),
-            kinds.cast(schema.TRACE.field("kind").type),
-            pa.array([step.bound for step, _ in trace], pa.float64()),
-            pa.array([step.elbo for step, _ in trace], pa.float64()),
-            pa.array([step.max_change for step, _ in trace], pa.float64()),
-            pa.array([float(step.n) for step, _ in trace], pa.float64()),
-            pa.array([seconds for _, seconds in trace], pa.float64()),
-        ],
-        schema=schema.TRACE,
-    )
-
-
-def _summary(
-    options: MergeOptions,
-    run: _Run,
-    databases: list[Database],
-    encoded: Encoded,
-    records: Records,
-    found: infer.Result,
-    extra: dict[str, Any],
-    counted: _Counted,
-    provenance: Provenance,
-) -> dict[str, Any]:
-    fit, posterior = found.optimum.fit, found.posterior
-    n = {"mean": float(counted.n_individuals), "low": None, "high": None}
-    k: dict[str, float | None] = {"mean": float(found.n_individuals), "low": None, "high": None}
-    if posterior is not None:
-        n = {"mean": posterior.n.mean, "low": posterior.n.low, "high": posterior.n.high}
-        k = {
-            "mean": posterior.n_individuals.mean,
-            "low": posterior.n_individuals.low,
-            "high": posterior.n_individuals.high,
-        }
-    expected = found.expected
-    summary: dict[str, Any] = {
-        "inputs": [
-            {
-                "name": database.name,
-                "n_records": int(encoded.n_records_by_db[d]),
-                "id_column": encoded.id_column[d],
-                "sha256": provenance.inputs[d].sha256,
-                "bytes": database.n_bytes,
-                "format": database.format,
-            }
-            for d, database in enumerate(databases)
-        ],
-        "options": {key: value for key, value in options.to_dict().items() if key not in ("files", "out")},
-        "config_digest": provenance.config_digest,
-        "codebook_checksum": encoded.codebook.checksum,
-        "versions": versions(),
-        "n": n,
-        "K": k,
-        "n_individuals": counted.n_individuals,
-        "n_links": counted.n_links,
-        "expected": {
-            "precision": None if expected is None else expected.precision,
-            "recall": None if expected is None else expected.recall,
-            "f1": None if expected is None else expected.f1,
-        },
-        "candidates": _candidates_summary(extra, counted),
-        "bound": {
-            "elbo": fit.elbo,
-            "bound": found.optimum.bound,
-            "sweeps": fit.n_sweeps,
-            "converged": fit.converged,
-            "criterion": f"no φ changed by more than {options.tol:g} in the last sweep",
-        },
-        "fields": _fields_summary(encoded, records, found.prior),
-        "noise": _noise_summary(encoded, extra),
-        "phi": {"left_out": counted.phi_left_out, "left_out_mass": counted.phi_left_out_mass},
-        "warnings": run.warnings,
-        "seconds": run.timings,
-        "peak_memory_bytes": peak_memory(),
-    }
-    if posterior is not None:
-        summary["posterior"] = {
-            "draws": posterior.n_draws,
-            "r_hat": posterior.r_hat,
-            "chain_disagreement": posterior.disagreement,
-            "largest_component": posterior.largest_component,
-        }
-    return summary
-
-
-def _candidates_summary(extra: dict[str, Any], counted: _Counted) -> dict[str, Any]:
-    if "certificate" not in extra:
-        return {"pairs": None, "recall": None, "recall_low": None, "recall_high": None,
-                "phi_outside": counted.phi_outside}  # fmt: skip
-    certificate: Certificate = extra["certificate"]
-    return {
-        "pairs": extra["pairs"],
-        "compared": extra["compared"],
-        "keys": None if extra["plan"].exhaustive else len(extra["plan"].keys),
-        "recall": certificate.recall,
-        "recall_low": certificate.low,
-        "recall_high": certificate.high,
-        "sampled": certificate.n_sampled,
-        "phi_outside": counted.phi_outside,
-    }
-
-
-def _fields_summary(encoded: Encoded, records: Records, prior: Prior) -> list[dict[str, Any]]:
-    missing = (records.codes < 0).mean(axis=0)
-    entropy = evidence.collision_entropy(prior)
-    return [
-        {
-            "field": field,
-            "type": "category",
-            "n_values": int(records.n_values[f]),
-            "missing": float(missing[f]),
-            "concentration": float(prior.concentration[f]),
-            "mismatch": float(prior.concentration[f] / (1.0 + prior.concentration[f])),
-            "collision_entropy_bits": float(entropy[f] / np.log(2.0)),
-        }
-        for f, field in enumerate(encoded.codebook.fields)
-    ]
-
-
-def _noise_summary(encoded: Encoded, extra: dict[str, Any]) -> dict[str, Any]:
-    if "learned" not in extra:
-        return {"classes": [], "bic": {}}
-    learned: infer.Learned = extra["learned"]
-    noise = learned.hyperparameters.noise
-    order = np.argsort(-noise.share, kind="stable")
-    return {
-        "classes": [
-            {
-                "share": float(noise.share[q]),
-                "mismatch": {
-                    field: float(alpha / (1.0 + alpha))
-                    for field, alpha in zip(encoded.codebook.fields, noise.concentration[q], strict=True)
-                },
-            }
-            for q in order
-        ],
-        "bic": {str(key): float(value) for key, value in learned.noise_bic.items()},
-    }

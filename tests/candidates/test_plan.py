@@ -168,3 +168,21 @@ def test_pairs_in_a_sample_are_counted(rng):
         for subset in ((0,), (1, 3), (0, 1, 2, 3)):
             assert module._pairs_in_sample(codes, subset) == pairs_of(codes, subset)
     assert module._pairs_in_sample(np.full((5, 2), -1, np.int32), (0, 1)) == 0
+
+
+def test_patterns_are_bad_together(rng):
+    """Two fields agree as often as the mixture over a pair's quality says, which is more often than by chance."""
+    agreement, observed = np.array([0.9, 0.7, 0.99]), np.array([1.0, 0.8, 0.5])
+    agree, seen = module.agreement_patterns(rng, agreement, observed)
+    n = len(agree)
+    assert np.all(np.abs(seen.mean(axis=0) - observed**2) < 4 / (2 * np.sqrt(n)))
+    assert not np.any(agree & ~seen)
+    node, weight = np.polynomial.hermite_e.hermegauss(60)  # quality is standard normal
+    weight = weight / weight.sum()
+    differ = 1 / (1 + np.outer(np.exp(-node), agreement / (1 - agreement)))
+    for f, g in itertools.combinations(range(3), 2):
+        both = seen[:, f] & seen[:, g]
+        expected = weight @ (differ[:, f] * differ[:, g])
+        found = np.mean(~agree[both, f] & ~agree[both, g])
+        assert abs(found - expected) < 4 * np.sqrt(expected / both.sum())
+        assert expected > 1.3 * (weight @ differ[:, f]) * (weight @ differ[:, g])

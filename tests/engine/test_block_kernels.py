@@ -101,7 +101,7 @@ def test_gibbs_meets_enumeration_on_few_records(rng, kind, n, n_classes, extra, 
     theta = naive.own_theta(records, prior)
     edges = all_edges(n) if extra is None else sparse_edges(rng, n, extra)
     sampler = Sampler(records, theta, noise, log_new, edges, np.arange(n, dtype=np.int32))
-    seed, n_keep = int(rng.integers(1 << 30)), 400
+    seed, n_keep = int(rng.integers(1 << 30)), 250
     batches = [sampler.batch(20, n_keep, seed + i)[0] for i in range(N_BATCHES)]
     expected = naive.posterior(records.codes, theta, noise, log_new * np.arange(n + 1))
     assert_within_monte_carlo_error(batches, *summary_of(expected, edges), N_BATCHES * n_keep)
@@ -189,7 +189,7 @@ def expect_in_batches(records, prior, noise, log_new, graph, n_sweeps, seed):
     [("people", 1, None, 1.5), ("people", 1, 3, 2.0), ("people", 3, 0, 1.0), ("missing", 1, 0, 1.0)],
 )
 def test_large_components_meet_enumeration(rng, kind, n_classes, extra, log_new):
-    n, n_sweeps = 9, 300
+    n, n_sweeps = 9, 150
     records, prior, noise = naive.make_case(rng, n, kind, n_classes)
     edges = all_edges(n) if extra is None else sparse_edges(rng, n, extra)
     graph = build_graph(*edges, n)
@@ -242,11 +242,11 @@ def edges_with_bridges(within):
     return edges
 
 
-@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+@pytest.mark.parametrize("rng", [1, 2], indirect=True)
 @pytest.mark.parametrize("n_classes", [1, 2])
 def test_where_records_join_neighbours_only_exact_draws_stay_exact(rng, n_classes):
     """However few edges there are and however slowly the chain would mix, its sweeps keep the posterior."""
-    log_new, n_draws = 1.0, 4000
+    log_new, n_draws = 1.0, 2500
     records, theta, noise, parts = groups_that_cannot_mix(rng, n_classes, log_new)
     edges = edges_with_bridges([sparse_edges(rng, SIZE, 1) for _ in range(GROUPS)])
     drawn = [part.labels[rng.choice(len(part.labels), n_draws, p=part.probability)] for part in parts]
@@ -266,7 +266,7 @@ def test_where_records_join_neighbours_only_exact_draws_stay_exact(rng, n_classe
 @pytest.mark.parametrize("n_classes", [1, 2])
 def test_where_records_join_neighbours_only_the_chain_meets_enumeration(rng, n_classes):
     """Here, as in a run, every pair of some weight is an edge."""
-    log_new, n_keep = 1.0, 400
+    log_new, n_keep = 1.0, 200
     records, theta, noise, parts = groups_that_cannot_mix(rng, n_classes, log_new)
     within = []
     for g in range(GROUPS):

@@ -115,7 +115,7 @@ def test_pair_statistics_are_those_of_blocks_of_two(rng, n_classes):
     records, prior, noise = naive.make_case(rng, 10, "people", n_classes)
     theta = naive.own_theta(records, prior)
     a, b = (np.array(x, np.int32) for x in ([0, 1, 2, 0], [5, 6, 9, 9]))
-    weight = np.array([0.3, 0.0, 1.0, 0.05])
+    weight = np.array([0.3, 0.0, 1.0, 0.0021])
     stats = np.zeros((n_classes, 2, 3, kernels.DEPTH, kernels.BINS))
     class_weight, repeats = np.zeros(n_classes), np.zeros(records.codes.shape)
     kernels.pair_stats_kernel(
@@ -188,7 +188,7 @@ def test_tiny_posterior_takes_any_weight_of_the_number_of_blocks(rng, kind, n_cl
 @pytest.mark.parametrize("rng", [1, 2], indirect=True)
 @pytest.mark.parametrize("n_classes", [1, 2])
 def test_drawn_partitions_have_the_posterior_frequencies(rng, n_classes):
-    n, n_draws = 4, 6000
+    n, n_draws = 4, 4000
     records, prior, noise = naive.make_case(rng, n, "people", n_classes)
     theta = naive.own_theta(records, prior)
     expected = naive.posterior(records.codes, theta, noise, 0.8 * np.arange(n + 1))

@@ -25,6 +25,7 @@ _OTHER_BASES = {
 # Vowel points of Hebrew and Arabic, which writers may leave out.
 _OPTIONAL_POINTS = range(10, 36)
 _ASCII_APOSTROPHES = "['`]"
+_ASCII_BLANKS = r"[\x09-\x0d\x1c-\x20]+"
 _ASCII_SPACING = r"""[!"#%&()*,\-./:;?@\[\\\]_{}\x00-\x20\x7f]+"""
 
 
@@ -39,7 +40,8 @@ def fold(values: pa.StringArray) -> pa.StringArray:
     lower = pc.ascii_lower(values)
     plain = pc.replace_substring_regex(lower, _ASCII_APOSTROPHES, "")
     plain = pc.ascii_trim(pc.replace_substring_regex(plain, _ASCII_SPACING, " "), " ")
-    plain = pc.if_else(pc.equal(plain, ""), pc.ascii_trim_whitespace(lower), plain)
+    bare = pc.ascii_trim(pc.replace_substring_regex(lower, _ASCII_BLANKS, " "), " ")
+    plain = pc.if_else(pc.equal(plain, ""), bare, plain)
     rare = pc.invert(pc.fill_null(pc.string_is_ascii(values), True))
     if pc.any(rare).as_py():
         folded = pa.array([fold_text(text) for text in values.filter(rare).to_pylist()], pa.string())

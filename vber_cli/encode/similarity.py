@@ -4,15 +4,20 @@ Levels: 0 identical (the same comparison form), 1 one edit away, 2 similar, 3 ot
 
 Exact, for any two comparison forms of up to 255 characters: Damerau-Levenshtein distance 1 (deletion neighbourhoods;
 texts of one character have no near ones), one digit slip. Exact unless a limit below is met: swapped day and month,
-the same words in another order, distance 2 (forms of 6 to 64 characters), Jaro-Winkler (forms of 3 to 64 characters that begin with the same two), initials, nicknames and
-subsets of up to four words, two of three parts of a date, near numbers, common words of long texts.
+the same words in another order, distance 2 (forms of 6 to 64 characters), Jaro-Winkler (forms of 3 to 64 characters
+that begin with the same two), initials, nicknames and subsets of up to four words (of up to twelve, one word
+less), two of three parts of a date, near
+numbers, common words of long texts.
 
 Limits, so that time and memory grow with the number of values and not with its square. Every rule looks from a value to
 more frequent ones only, the most frequent first, and stops at `_CAP` of them; so it is the link between two rare values
 that is lost where very many are alike (level 3, as if unrelated). A value that many others resemble keeps them all.
-Jaro-Winkler splits beginnings that more than `_GROUP` values share by a further letter. Measured on 200,000 family
-names and their misspellings against the comparison of 2,000 of them with all others: all pairs at distance 1, all at
-distance 2, RECALL_JW of those with a Jaro-Winkler similarity of at least 0.88.
+Jaro-Winkler splits beginnings that more than `_GROUP` values share by a further letter.
+
+Measured on 200,000 family names and misspellings of them, the index against the comparison of 600 of them with all:
+found are all pairs at distance 1, 99.8 % of those at distance 2, 99.99 % of those that begin alike and reach a
+Jaro-Winkler similarity of 0.88. Of all pairs that reach it, however they begin, 74 % begin alike and 87 % are found;
+the others are mostly short texts with several errors, and count as unrelated. It takes five seconds on one core.
 """
 
 from __future__ import annotations
@@ -85,7 +90,7 @@ class Similar:
         ndarray
             int8 of that shape: 0 identical, 1 one edit away, 2 similar, 3 other, 9 if either is missing.
         """
-        codes_a, codes_b = np.broadcast_arrays(codes_a, codes_b)
+        codes_a, codes_b = np.broadcast_arrays(np.asarray(codes_a, np.int32), np.asarray(codes_b, np.int32))
         levels: LevelArray = kernels.levels_kernel(
             codes_a.ravel(), codes_b.ravel(), self.form, self._ptr, self.b, self.level, OTHER, LEVEL_MISSING
         )

@@ -1,8 +1,8 @@
 """Kernels that find similar texts: deletion neighbourhoods, edit distance up to 2, Jaro-Winkler within groups.
 
 Texts are code points in one uint32 array `chars`, text v in chars[ptr[v]:ptr[v + 1]]. Texts are numbered by rank, the
-most frequent first, and pairs are listed as (rank, smaller rank). A kernel that lists pairs returns how many there are; if
-that exceeds the buffers, they hold the first ones only and the caller comes again with larger ones.
+most frequent first, and pairs are listed as (rank, smaller rank). A kernel that lists pairs returns how many there
+are; if that exceeds the buffers, they hold the first ones only and the caller comes again with larger ones.
 """
 
 from __future__ import annotations

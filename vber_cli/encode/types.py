@@ -18,8 +18,9 @@ KINDS = ("category", "text", "number", "date", "longtext")
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)
 # Shares of the records that settle a type; the rest may be slips.
-_DATES, _NUMBERS, _SAME_WIDTH = 0.8, 0.9, 0.97
+_DATES, _NUMBERS, _SAME_WIDTH = 0.8, 0.9, 0.85
 _FEW_NUMBERS, _FEW_VALUES, _REPEATS = 10, 64, 10
+_COMMON, _SETTLED = 3, 0.6
 _LONG_WORDS, _LONG_CHARACTERS = 4.5, 32.0
 _SAMPLE = 50_000
 
@@ -127,7 +128,9 @@ def _first_that_fits(name: str, texts: Sequence[str], weight: LongArray, n_value
     share = float(weight[numeric].sum() / max(weight.sum(), 1))
     if share >= _NUMBERS:
         return _numeric_type(name, [text.strip() for text in texts], numeric, weight, share, counted)
-    if n_values <= 2 or (n_values <= _FEW_VALUES and n_records >= _REPEATS * n_values):
+    # Many values that hardly occur are misspellings of the others, and worth comparing.
+    settled = float(np.mean(weight >= _COMMON)) >= _SETTLED
+    if n_values <= 2 or (n_values <= _FEW_VALUES and n_records >= _REPEATS * n_values and settled):
         return FieldType(name, "category", f"only {counted}")
     forms = fold(pa.array(texts, pa.string()))
     length = float(pc.mean(pc.utf8_length(forms)).as_py())

@@ -21,7 +21,8 @@ from vber_cli.model.types import IntArray
 
 WordPairs = tuple[IntArray, IntArray, NDArray[np.int8]]
 
-_MOST_WORDS = 4
+# All subsets of so many words; of up to so many those that lack one word.
+_MOST_WORDS, _MOST_FOR_ONE_LESS = 4, 12
 _SHORTEST_PART = 3
 _OVERLAP, _CLOSE_OVERLAP = 0.5, 0.8
 _RUN = 4096
@@ -86,6 +87,8 @@ def _parts(words: Sequence[str]) -> Iterator[str]:
     """All words in order of the alphabet, and subsets of them that are not too short to mean anything."""
     ordered = sorted(words)
     yield " ".join(ordered)
+    if len(words) > _MOST_FOR_ONE_LESS:
+        return
     fewest = 1 if len(words) <= _MOST_WORDS else len(words) - 1
     for n in range(fewest, len(words)):
         for part in combinations(ordered, n):

@@ -11,7 +11,8 @@ import numpy as np
 
 from vber_cli.engine.partition_kernels import BINS, DEPTH
 from vber_cli.model.noise import Noise
-from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION, Prior, normalise, value_counts
+from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION, Prior
+from vber_cli.model.species import fit_species
 from vber_cli.model.types import FloatArray, Records
 
 # A weak prior of the mismatch share ε = α / (1 + α), in comparisons: 1 mismatch in 20. With several classes each is
@@ -102,12 +103,13 @@ def draw_noise(stats: FloatArray, class_weight: FloatArray, rng: np.random.Gener
 
 
 def learn_base(records: Records, prior: Prior, repeats: FloatArray) -> Prior:
-    """θ_f(v) as the share of the draws of field f that gave v, copies counted out."""
-    weight = np.zeros(len(prior.base))
+    """θ_f(v) from the draws of field f that gave v, copies counted out, rare values as `model.species` says."""
+    base = np.empty(len(prior.base))
     for f in range(records.n_fields):
         lo, hi = prior.value_ptr[f], prior.value_ptr[f + 1]
         column = records.codes[:, f]
         seen = column >= 0
-        weight[lo:hi] = np.bincount(column[seen], weights=1.0 - repeats[seen, f], minlength=int(hi - lo))
-    floor = np.where(value_counts(records, prior.value_ptr) > 0, 1e-3, 0.5)
-    return prior.with_base(normalise(np.maximum(weight, floor), prior.value_ptr))
+        draws = np.bincount(column[seen], weights=1.0 - repeats[seen, f], minlength=int(hi - lo))
+        draws = np.maximum(draws, 1.0).astype(np.float64)  # every value was drawn at least once
+        base[lo:hi] = fit_species(draws).probability(draws, float(draws.sum()))
+    return prior.with_base(base)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vber_cli.engine import cavi
+from vber_cli.engine import cavi, hyper
 from vber_cli.engine.cavi import Linkage
 from vber_cli.engine.decide import Expected, Membership, decide, expected_scores, membership
 from vber_cli.engine.learn import Hyperparameters, Settings, choose_noise, learn, split_pairs
 from vber_cli.engine.link_posterior import LinkPosterior, link_posterior
+from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.optimise import Optimum, Step, argmax_labels, optimise
 from vber_cli.engine.start import start_at_random, start_from_records
 from vber_cli.model.noise import Noise
-from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.prior import Prior
 from vber_cli.model.types import FloatArray, IntArray, Records
 
@@ -31,10 +31,12 @@ class Learned:
     noise_bic: dict[int, float]
 
 
-def first_guess(records: Records, prior: Prior, occupancy: Occupancy) -> Hyperparameters:
+def first_guess(records: Records, prior: Prior, settings: Settings) -> Hyperparameters:
     """Where learning starts: one record in ten a duplicate."""
     n = max(0.9 * records.n_records, 1.0)
-    return Hyperparameters(prior, Noise.single(prior.concentration), n, occupancy.log_new(n))
+    if settings.learn_base:
+        prior = hyper.learn_base(records, prior, np.zeros(records.codes.shape))
+    return Hyperparameters(prior, Noise.single(prior.concentration), n, settings.occupancy.log_new(n))
 
 
 def learn_from(
@@ -178,6 +180,10 @@ def run_moves(
     n_individuals = settings.occupancy.n_individuals or max(round(settings.occupancy.mean(found.n.mean)), 1)
     split = split_pairs(records, pairs, learned)
     linkage = None if start == "auto" else STARTS[start](records, n_individuals, settings.seed)
+    if settings.occupancy.n_individuals is None:
+        # K is the most probable one given n, but never fewer than the individuals that the moves leave
+        greedy = greedy_labels(records, learned.prior, learned.log_new, split.graph, settings.threads)
+        n_individuals = max(n_individuals, len(np.unique(greedy)))
     optimum = optimise(
         records, learned.prior, n_individuals, learned.log_new, split.graph, pairs, linkage,
         max_sweeps=max_sweeps, tol=tol, threads=settings.threads, on_step=on_step,

@@ -192,7 +192,9 @@ class _Loop:
                     continue
                 made += count
                 feasible = partition.n_blocks <= self.n_individuals
-                if feasible and not self._accept(kind, partition.label, count):
+                # once there are no more than K individuals it stays so
+                settled = feasible or self.bound > -np.inf
+                if settled and not (feasible and self._accept(kind, partition.label, count)):
                     return best
                 best = partition.label.copy()
             if made == 0:

@@ -1,0 +1,137 @@
+"""Writes the tables of a result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from vber_cli.config import MergeOptions
+from vber_cli.encode.codebook import Encoded
+from vber_cli.engine import cavi, infer
+from vber_cli.engine.learn import agreement_of
+from vber_cli.engine.optimise import Step
+from vber_cli.io import schema
+from vber_cli.io.write import ResultDirectory
+from vber_cli.model.types import LongArray, Records
+from vber_cli.provenance import Provenance
+from vber_cli.results import individuals as tables
+
+
+@dataclass(frozen=True)
+class Written:
+    """What came out on writing: individuals, links, φ left out (entries and mass), largest φ outside."""
+
+    n_individuals: int
+    n_links: int
+    phi_left_out: int
+    phi_left_out_mass: float
+    phi_outside: float
+
+
+def write_tables(
+    result: ResultDirectory,
+    options: MergeOptions,
+    provenance: Provenance,
+    encoded: Encoded,
+    records: Records,
+    order: LongArray,
+    found: infer.Result,
+    trace: list[tuple[Step, float]],
+) -> Written:
+    """Write every table of a result.
+
+    Parameters
+    ----------
+    result
+        The directory under construction.
+    options, provenance
+        What goes into the schemas' metadata, and which rows are left out.
+    encoded
+        The records as they were read.
+    records, order
+        The records in the engine's order, and (N,) int64, the place of each in the input.
+    found
+        What the engine found.
+    trace
+        Its steps, with their seconds.
+    """
+    facts = provenance.metadata()
+    names = tables.RecordNames(
+        tuple(item.name for item in provenance.inputs), encoded.records.db_of_record, encoded.row, encoded.record_id
+    )
+    hashes = names.hashes()
+    own_hashes = hashes[order]
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    linkage, counts = found.optimum.fit.linkage, found.optimum.fit.counts
+    phi_ids = tables.linkage_ids(own_hashes, linkage)
+    writer = result.writer("phi", schema.PHI, facts)
+    left_out, left_mass = 0, 0.0
+    for table, count, mass in tables.phi_tables(
+        names, linkage, phi_ids, infer.phi_probability(found), place, options.phi_min
+    ):
+        writer.write(table)
+        left_out, left_mass = left_out + count, left_mass + mass
+    writer = result.writer("lambda", schema.LAMBDA, facts)
+    for table in tables.lambda_tables(encoded.codebook, found.prior, counts, phi_ids):
+        writer.write(table)
+    label = found.label
+    n = int(label.max(initial=-1)) + 1
+    ids = tables.individual_ids(own_hashes, np.arange(len(label)), label, n)
+    member = found.membership
+    result.writer("assignments", schema.ASSIGNMENTS, facts).write(
+        tables.assignment_table(
+            names, ids, label[place], member.probability[place], member.runner_up[place],
+            member.runner_up_probability[place],
+        )
+    )  # fmt: skip
+    hard = cavi.hard_linkage(records, label, max(n, 1))
+    merged = tables.individual_table(
+        encoded.codebook, found.prior, cavi.accumulate(records, found.prior, hard), ids, label, records.db_of_record,
+        member.probability,
+    )  # fmt: skip
+    result.writer("individuals", merged.schema.remove_metadata(), facts).write(merged)
+    n_links = _write_links(result, options, facts, names, encoded, records, order, found)
+    result.writer("trace", schema.TRACE, facts).write(_trace_table(trace))
+    outside = float(linkage.rest[~linkage.blank].max(initial=0.0))
+    return Written(n, n_links, left_out, left_mass, outside)
+
+
+def _write_links(
+    result: ResultDirectory,
+    options: MergeOptions,
+    facts: dict[str, str],
+    names: tables.RecordNames,
+    encoded: Encoded,
+    records: Records,
+    order: LongArray,
+    found: infer.Result,
+) -> int:
+    posterior = found.posterior
+    if posterior is None:
+        return 0
+    keep = posterior.probability >= options.link_min
+    a, b, p = posterior.a[keep], posterior.b[keep], posterior.probability[keep]
+    agreement = agreement_of(records, a, b)
+    first, second = np.minimum(order[a], order[b]), np.maximum(order[a], order[b])
+    table = tables.link_table(names, encoded.codebook.fields, first, second, p, agreement)
+    result.writer("links", table.schema.remove_metadata(), facts).write(table)
+    return len(table)
+
+
+def _trace_table(trace: list[tuple[Step, float]]) -> pa.Table:
+    kinds = pa.array([step.kind for step, _ in trace], pa.string()).dictionary_encode()
+    return pa.Table.from_arrays(
+        [
+            pa.array(range(1, len(trace) + 1), pa.int32()),
+            kinds.cast(schema.TRACE.field("kind").type),
+            pa.array([step.bound for step, _ in trace], pa.float64()),
+            pa.array([step.elbo for step, _ in trace], pa.float64()),
+            pa.array([step.max_change for step, _ in trace], pa.float64()),
+            pa.array([float(step.n) for step, _ in trace], pa.float64()),
+            pa.array([seconds for _, seconds in trace], pa.float64()),
+        ],
+        schema=schema.TRACE,
+    )

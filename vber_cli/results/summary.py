@@ -1,0 +1,155 @@
+"""What `summary.json` says of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vber_cli.candidates.audit import Certificate
+from vber_cli.candidates.plan import Plan
+from vber_cli.config import MergeOptions
+from vber_cli.encode.codebook import Encoded
+from vber_cli.engine import infer
+from vber_cli.io.tables import Database
+from vber_cli.model import evidence
+from vber_cli.model.prior import Prior
+from vber_cli.provenance import Provenance, versions
+from vber_cli.results.output import Written
+
+
+@dataclass(frozen=True)
+class Search:
+    """How the candidates were found and what was learned from them; absent with the literal updates."""
+
+    learned: infer.Learned
+    certificate: Certificate
+    plan: Plan
+    n_pairs: int
+    n_compared: int
+
+
+def summarise(
+    options: MergeOptions,
+    provenance: Provenance,
+    databases: Sequence[Database],
+    encoded: Encoded,
+    found: infer.Result,
+    search: Search | None,
+    written: Written,
+) -> dict[str, Any]:
+    """Everything that `summary.json` holds but timings, memory and warnings."""
+    fit, posterior = found.optimum.fit, found.posterior
+    n = {"mean": float(written.n_individuals), "low": None, "high": None}
+    k: dict[str, float | None] = {"mean": float(found.n_individuals), "low": None, "high": None}
+    if posterior is not None:
+        n = {"mean": posterior.n.mean, "low": posterior.n.low, "high": posterior.n.high}
+        k = {
+            "mean": posterior.n_individuals.mean,
+            "low": posterior.n_individuals.low,
+            "high": posterior.n_individuals.high,
+        }
+    expected = found.expected
+    summary: dict[str, Any] = {
+        "inputs": [
+            {
+                "name": database.name,
+                "n_records": int(encoded.n_records_by_db[d]),
+                "id_column": encoded.id_column[d],
+                "sha256": provenance.inputs[d].sha256,
+                "bytes": database.n_bytes,
+                "format": database.format,
+            }
+            for d, database in enumerate(databases)
+        ],
+        "options": {key: value for key, value in options.to_dict().items() if key not in ("files", "out")},
+        "config_digest": provenance.config_digest,
+        "codebook_checksum": encoded.codebook.checksum,
+        "versions": versions(),
+        "n": n,
+        "K": k,
+        "n_individuals": written.n_individuals,
+        "n_links": written.n_links,
+        "expected": {
+            "precision": None if expected is None else expected.precision,
+            "recall": None if expected is None else expected.recall,
+            "f1": None if expected is None else expected.f1,
+        },
+        "candidates": _candidates_summary(search, written),
+        "bound": {
+            "elbo": fit.elbo,
+            "bound": found.optimum.bound,
+            "sweeps": fit.n_sweeps,
+            "converged": fit.converged,
+            "criterion": f"no φ changed by more than {options.tol:g} in the last sweep",
+        },
+        "fields": _fields_summary(encoded, found.prior),
+        "noise": _noise_summary(encoded, search),
+        "phi": {"left_out": written.phi_left_out, "left_out_mass": written.phi_left_out_mass},
+    }
+    if posterior is not None:
+        summary["posterior"] = {
+            "draws": posterior.n_draws,
+            "r_hat": posterior.r_hat,
+            "chain_disagreement": posterior.disagreement,
+            "largest_component": posterior.largest_component,
+        }
+    return summary
+
+
+def _candidates_summary(search: Search | None, written: Written) -> dict[str, Any]:
+    if search is None:
+        nothing = dict.fromkeys(("pairs", "recall", "recall_low", "recall_high"))
+        return {**nothing, "phi_outside": written.phi_outside}
+    certificate = search.certificate
+    return {
+        "pairs": search.n_pairs,
+        "compared": search.n_compared,
+        "keys": None if search.plan.exhaustive else len(search.plan.keys),
+        "recall": certificate.recall,
+        "recall_low": certificate.low,
+        "recall_high": certificate.high,
+        "sampled": certificate.n_sampled,
+        "phi_outside": written.phi_outside,
+    }
+
+
+def _fields_summary(encoded: Encoded, prior: Prior) -> list[dict[str, Any]]:
+    records = encoded.records
+    missing = (records.codes < 0).mean(axis=0)
+    entropy = evidence.collision_entropy(prior)
+    return [
+        {
+            "field": field,
+            "type": "category",
+            "n_values": int(records.n_values[f]),
+            "missing": float(missing[f]),
+            "concentration": float(prior.concentration[f]),
+            "mismatch": float(prior.concentration[f] / (1.0 + prior.concentration[f])),
+            "collision_entropy_bits": float(entropy[f] / np.log(2.0)),
+        }
+        for f, field in enumerate(encoded.codebook.fields)
+    ]
+
+
+def _noise_summary(encoded: Encoded, search: Search | None) -> dict[str, Any]:
+    if search is None:
+        return {"classes": [], "bic": {}}
+    learned = search.learned
+    noise = learned.hyperparameters.noise
+    order = np.argsort(-noise.share, kind="stable")
+    return {
+        "classes": [
+            {
+                "share": float(noise.share[q]),
+                "mismatch": {
+                    field: float(alpha / (1.0 + alpha))
+                    for field, alpha in zip(encoded.codebook.fields, noise.concentration[q], strict=True)
+                },
+            }
+            for q in order
+        ],
+        "bic": {str(key): float(value) for key, value in learned.noise_bic.items()},
+    }

@@ -33,7 +33,7 @@ def log_beta_function(a):
     return gammaln(a).sum(axis=-1) - gammaln(a.sum(axis=-1))
 
 
-def short_elbo(codes, alpha, phi, lam):
+def short_elbo(alpha, phi, lam):
     """The short form, valid right after a λ step."""
     n_records, n_individuals = phi.shape
     mass = phi[phi > 0]

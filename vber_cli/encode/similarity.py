@@ -3,15 +3,15 @@
 Levels: 0 identical (the same comparison form), 1 one edit away, 2 similar, 3 other.
 
 Exact, for any two comparison forms of up to 255 characters: Damerau-Levenshtein distance 1 (deletion neighbourhoods;
-texts of one character have no near ones), one digit slip. Exact unless a limit below is met: swapped day and month,
-the same words in another order, distance 2 (forms of 6 to 64 characters), Jaro-Winkler (forms of 3 to 64 characters
-that begin with the same two), initials, nicknames and subsets of up to four words (of up to twelve, one word
-less), two of three parts of a date, near
-numbers, common words of long texts.
+texts of one character have no near ones), one digit slip. Exact unless a limit below is met: swapped day and month, the
+same words in another order, distance 2 (short text of 6 to 32 characters), Jaro-Winkler (of 3 to 32 characters, if they
+begin with the same two), initials, nicknames and subsets of up to four words (of up to twelve, one word less), two of
+three parts of a date, near numbers, common words of long texts.
 
 Limits, so that time and memory grow with the number of values and not with its square. Every rule looks from a value to
-more frequent ones only, the most frequent first, and stops at `_CAP` of them; so it is the link between two rare values
-that is lost where very many are alike (level 3, as if unrelated). A value that many others resemble keeps them all.
+more frequent ones only, the most frequent first, and stops at `_CAP` of them (numbers: the next `_CAP_NUMBERS` above);
+so it is the link between two rare values that is lost where very many are alike (level 3, as if unrelated). A value
+that many others resemble keeps them all.
 Jaro-Winkler splits beginnings that more than `_GROUP` values share by a further letter.
 
 Measured on 200,000 family names and misspellings of them, the index against the comparison of 600 of them with all:
@@ -45,9 +45,10 @@ LevelArray = NDArray[np.int8]
 KeyArray = NDArray[np.uint64]
 
 _CAP = 200
+_CAP_NUMBERS = 50
 _GROUP = 8192
 _LONG_ENOUGH = 6
-_LONGEST_TWO, _LONGEST_ONE = 64, 255
+_LONGEST_TWO, _LONGEST_JARO, _LONGEST_ONE = 32, 32, 255
 _KEYS_AT_ONCE = 1 << 24
 # Numbers: so many units of the field's finest decimal, or such a share of the larger one.
 _UNITS, _SHARE = 2.0, 0.005
@@ -191,8 +192,9 @@ def _pairs_of(distinct: pa.StringArray, counts: LongArray, kind: str, threads: i
     if kind == "number":
         return _number_pairs(distinct, counts, threads)
     forms = _packed(distinct, threads)
-    found = [_one_edit(forms, shortest=2, longest_at_least=3), _two_edits(forms), _jaro_pairs(forms)]
+    found = [_one_edit(forms, shortest=2, longest_at_least=3)]
     if kind == "text":
+        found += [_two_edits(forms), _jaro_pairs(forms)]
         found.append(_Pairs(*word_pairs(forms.texts, _CAP)))
     else:
         found.append(_Pairs(*overlapping_pairs(forms.texts, _CAP, threads)))
@@ -277,7 +279,7 @@ def _once(pair: list[NDArray[Any]]) -> list[NDArray[Any]]:
 def _jaro_pairs(forms: _Forms) -> _Pairs:
     """Pairs that begin with the same two characters and whose Jaro-Winkler similarity is high."""
     length = np.diff(forms.ptr)
-    members = np.flatnonzero((length >= 3) & (length <= _LONGEST_TWO))
+    members = np.flatnonzero((length >= 3) & (length <= _LONGEST_JARO))
     members, group_ptr = _by_beginning(forms, members)
     if len(group_ptr) < 2:
         return _joined([], NEAR)
@@ -307,7 +309,7 @@ def _by_beginning(forms: _Forms, members: LongArray) -> tuple[LongArray, LongArr
     while True:
         size = np.bincount(label)
         split = np.ones(len(members), np.bool_) if depth < 2 else size[label] > _GROUP
-        if not split.any() or depth >= _LONGEST_TWO:
+        if not split.any() or depth >= _LONGEST_JARO:
             break
         place = np.minimum(forms.ptr[members] + depth, len(forms.chars) - 1)
         char = np.where(split & (depth < length), forms.chars[place].astype(np.int64) + 1, 0)
@@ -398,7 +400,7 @@ def _number_pairs(distinct: pa.StringArray, counts: LongArray, threads: int) -> 
     order = np.argsort(numbers, kind="stable").astype(np.int64)
 
     def pairs(a: IntArray, b: IntArray) -> int:
-        n: int = kernels.near_numbers_kernel(numbers, order, unit, share, _CAP, a, b)
+        n: int = kernels.near_numbers_kernel(numbers, order, unit, share, _CAP_NUMBERS, a, b)
         return n
 
     a, b = grown(pairs, 4 * len(members))

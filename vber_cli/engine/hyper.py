@@ -110,6 +110,6 @@ def learn_base(records: Records, prior: Prior, repeats: FloatArray) -> Prior:
         column = records.codes[:, f]
         seen = column >= 0
         draws = np.bincount(column[seen], weights=1.0 - repeats[seen, f], minlength=int(hi - lo))
-        draws = np.maximum(draws, 1.0).astype(np.float64)  # every value was drawn at least once
+        draws = np.maximum(draws.astype(np.float64), 1.0)  # every value was drawn at least once
         base[lo:hi] = fit_species(draws).probability(draws, float(draws.sum()))
     return prior.with_base(base)

@@ -1,7 +1,7 @@
-"""How records of one individual differ: noise classes, each with a concentration per field.
+"""How records of one individual differ: noise classes, each with a concentration and copy levels per field.
 
-With one class this is the paper's model (model.md section 1) with A_f = α_f θ_f. With several, a record draws a class
-with probability `share` and its fields then differ independently with that class's concentrations: whoever moved
+With one class that copies exactly this is the paper's model (model.md section 1) with A_f = α_f θ_f. With several, a
+record draws a class with probability `share` and its fields then differ independently as that class says: whoever moved
 differs in street, town and postcode at once, and a typist who errs once a record rarely errs twice (model.md 6).
 """
 
@@ -22,11 +22,14 @@ class Noise:
     ----------
     concentration
         (Q, F) float64, α_qf > 0.
+    levels
+        (Q, F, 3) float64, μ: how a copied value comes out, identical, close or near; sums to 1.
     share
         (Q,) float64, sums to 1.
     """
 
     concentration: FloatArray
+    levels: FloatArray
     share: FloatArray
 
     @property
@@ -35,6 +38,7 @@ class Noise:
         return len(self.share)
 
     @classmethod
-    def single(cls, concentration: FloatArray) -> Noise:
-        """Return the paper's model: one class with α_f, (F,)."""
-        return cls(np.array([concentration], dtype=np.float64), np.ones(1))
+    def single(cls, concentration: FloatArray, levels: FloatArray | None = None) -> Noise:
+        """Return one class with α_f (F,), whose copies are exact unless μ (F, 3) is given."""
+        exact = np.tile([1.0, 0.0, 0.0], (len(concentration), 1)) if levels is None else levels
+        return cls(np.array([concentration], dtype=np.float64), exact[None].astype(np.float64), np.ones(1))

@@ -1,0 +1,103 @@
+"""What the kernels need to know to weigh blocks of records: values, noise, similarity and relations in flat arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from vber_cli.model.noise import Noise
+from vber_cli.model.prior import Prior
+from vber_cli.model.relations import Relations
+from vber_cli.model.similar import SimilarValues
+from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
+
+
+class BlockModel(NamedTuple):
+    """The arrays behind a block's weight (model.md sections 2, 5 and 6); F fields, Q noise classes, C relations.
+
+    Attributes
+    ----------
+    codes, theta
+        (N, F) int32 and float64: each record's values, and θ of them (1 where missing).
+    alpha, copy, share
+        (Q, F), (Q, F, 3) and (Q,) float64: α; the weight of a copy at level 0 (to be divided by θ), 1 and 2 (already
+        divided by how often unrelated values are so near); the classes' shares.
+    unrelated
+        (F, 4) float64: probability of each level between different individuals (level 0: θ, not used).
+    relation_odds, relation_level
+        (C,) and (C, F, 4) float64: pairs of each relation per unrelated pair; their levels.
+    value_ptr, near_ptr, near_value, near_level
+        Values numbered through; for each its similar values, ascending, and their levels (CSR over values).
+    """
+
+    codes: IntArray
+    theta: FloatArray
+    alpha: FloatArray
+    copy: FloatArray
+    share: FloatArray
+    unrelated: FloatArray
+    relation_odds: FloatArray
+    relation_level: FloatArray
+    value_ptr: LongArray
+    near_ptr: LongArray
+    near_value: IntArray
+    near_level: np.ndarray
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that evidence depends on: θ with the overall α, noise classes, similar values, relations."""
+
+    prior: Prior
+    noise: Noise
+    similar: SimilarValues
+    relations: Relations
+
+    def unrelated(self) -> FloatArray:
+        """(F, 4) float64, how often values of different individuals are at each level."""
+        return self.similar.chance_levels(self.prior)
+
+
+def record_theta(records: Records, prior: Prior) -> FloatArray:
+    """(N, F) float64: θ of each record's own value, 1 where it is missing."""
+    out = np.ones(records.codes.shape)
+    for f in range(records.n_fields):
+        column = records.codes[:, f]
+        seen = column >= 0
+        out[seen, f] = prior.base[prior.value_ptr[f] + column[seen]]
+    return out
+
+
+def block_model(records: Records, evidence: Evidence) -> BlockModel:
+    """The arrays of the full model."""
+    unrelated = evidence.unrelated()
+    copy = evidence.noise.levels.copy()
+    near = unrelated[None, :, 1:3]
+    copy[:, :, 1:3] = np.where(near > 0, copy[:, :, 1:3] / np.where(near > 0, near, 1.0), 0.0)
+    similar = evidence.similar
+    return BlockModel(
+        records.codes,
+        record_theta(records, evidence.prior),
+        evidence.noise.concentration,
+        copy,
+        evidence.noise.share,
+        unrelated,
+        evidence.relations.odds,
+        evidence.relations.levels,
+        evidence.prior.value_ptr,
+        similar.ptr,
+        similar.value,
+        similar.level,
+    )
+
+
+def exact_model(records: Records, prior: Prior) -> BlockModel:
+    """The paper's model: one noise class, identical values or nothing, no relations."""
+    return block_model(
+        records,
+        Evidence(
+            prior, Noise.single(prior.concentration), SimilarValues.none(prior.value_ptr), Relations.none(records.n_fields)
+        ),
+    )

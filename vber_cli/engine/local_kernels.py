@@ -1,0 +1,190 @@
+"""Kernels for the records of one component, numbered 0..m−1: levels between them, and the weight of blocks.
+
+A block's weight is that of its marginal beside its records on their own,
+    Λ(b) = log m(b) − Σ_{r in b} log m({r}),
+built by the chain rule over its records in ascending order. Given n earlier members that show field f, of which k_l are
+at level l from the record's value x, a record's factor is
+    Σ_q share_q Π_f [α_qf + k_0 μ_qf0 / θ_f(x) + Σ_{l=1,2} k_l μ_qfl / u_fl] / (α_qf + n),
+less the doubt that it is related and not the same: the mean over the members of log(1 + Σ_c odds_c LR_c). With one class
+of exact copies and no relations this is the paper's exact marginal (model.md sections 2, 5 and 6).
+
+Statistics of the noise, for `engine.hyper`: `stats` (Q, F, 4 + DEPTH) holds, per class and field, fresh draws, copies at
+levels 0, 1 and 2, and then how often a value was shown with n = 1, 2, … earlier ones; `class_weight` (Q,) counts records.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+
+DEPTH = 32  # counts of earlier values beyond are kept at the last place
+FRESH, COPIES, SHOWN = 0, 1, 4
+N_STATS = 4 + DEPTH
+_BINARY_SEARCH_FROM = 16
+
+
+@nb.njit(cache=True, nogil=True)
+def level_of(v, w, f, model):  # type: ignore[no-untyped-def]
+    """Level of two codes of field f: 0 identical, 1 close, 2 near, 3 other, 9 missing on either side."""
+    if v < 0 or w < 0:
+        return 9
+    if v == w:
+        return 0
+    g = model.value_ptr[f] + v
+    h = model.value_ptr[f] + w
+    lo, hi = model.near_ptr[g], model.near_ptr[g + 1]
+    while hi - lo > _BINARY_SEARCH_FROM:
+        mid = (lo + hi) // 2
+        if model.near_value[mid] <= h:
+            lo = mid
+        else:
+            hi = mid
+    for e in range(lo, hi):
+        if model.near_value[e] == h:
+            return model.near_level[e]
+    return 3
+
+
+@nb.njit(cache=True, nogil=True)
+def doubt_of(r, levels, model):  # type: ignore[no-untyped-def]
+    """log(1 + Σ_c odds_c LR_c): how much likelier a pair's levels are with relations than without; θ is that of r."""
+    total = 1.0
+    for c in range(len(model.relation_odds)):
+        log_ratio = math.log(model.relation_odds[c])
+        ratio = 1.0
+        for f in range(len(levels)):
+            level = levels[f]
+            if level == 0:
+                ratio *= model.relation_level[c, f, 0] / model.theta[r, f]
+            elif level < 4:
+                ratio *= model.relation_level[c, f, level] / model.unrelated[f, level]
+            if ratio > 1e200 or ratio < 1e-200:
+                log_ratio += math.log(ratio)
+                ratio = 1.0
+        total += math.exp(min(log_ratio + math.log(ratio), 600.0))
+    return math.log(total)
+
+
+@nb.njit(cache=True, nogil=True)
+def compare_kernel(records, model, levels, doubt):  # type: ignore[no-untyped-def]
+    """Fill levels (m, m, F) int8 and doubt (m, m) float64 for all pairs of the records."""
+    m, n_fields = len(records), model.codes.shape[1]
+    for i in range(m):
+        for j in range(i):
+            for f in range(n_fields):
+                level = level_of(model.codes[records[i], f], model.codes[records[j], f], f, model)
+                levels[i, j, f] = level
+                levels[j, i, f] = level
+            if len(model.relation_odds) > 0:
+                doubt[i, j] = doubt_of(records[i], levels[i, j], model)
+                doubt[j, i] = doubt[i, j]
+            else:
+                doubt[i, j] = 0.0
+                doubt[j, i] = 0.0
+
+
+@nb.njit(cache=True, nogil=True)
+def scratch(model):  # type: ignore[no-untyped-def]
+    """Scratch space of the functions below: rows 0–2 levels seen, 3 values seen, 4 the classes' scores."""
+    return np.empty((5, max(model.codes.shape[1], len(model.share))))
+
+
+@nb.njit(cache=True, nogil=True)
+def predictive(i, members, n_members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
+    """log p(x_i | members) − log p(x_i | no one), the doubt taken off; leaves its parts in `work`."""
+    n_fields = model.codes.shape[1]
+    r = records[i]
+    work[:4, :n_fields] = 0.0
+    off = 0.0
+    for p in range(n_members):
+        j = members[p]
+        off += doubt[i, j]
+        for f in range(n_fields):
+            level = levels[i, j, f]
+            if level < 4:
+                work[3, f] += 1.0
+                if level < 3:
+                    work[level, f] += 1.0
+    top = -np.inf
+    for q in range(len(model.share)):
+        total = math.log(model.share[q])
+        product = 1.0
+        for f in range(n_fields):
+            n = work[3, f]
+            if n > 0:
+                weight = model.alpha[q, f] + work[0, f] * model.copy[q, f, 0] / model.theta[r, f]
+                weight += work[1, f] * model.copy[q, f, 1] + work[2, f] * model.copy[q, f, 2]
+                product *= weight / (model.alpha[q, f] + n)
+                if product > 1e200 or product < 1e-200:
+                    total += math.log(product)
+                    product = 1.0
+        work[4, q] = total + math.log(product)
+        top = max(top, work[4, q])
+    if n_members == 0:
+        return 0.0
+    off /= n_members
+    if len(model.share) == 1:
+        return top - off
+    total = 0.0
+    for q in range(len(model.share)):
+        total += math.exp(work[4, q] - top)
+    return top + math.log(total) - off
+
+
+@nb.njit(cache=True, nogil=True)
+def block_weight(members, n_members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
+    """Λ(b), by the chain rule over the members in the order given (in the paper's model any order gives the same)."""
+    total = 0.0
+    for p in range(1, n_members):
+        total += predictive(members[p], members, p, records, levels, doubt, model, work)
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
+def joining(i, members, n, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
+    """Λ(b ∪ {i}) − Λ(b) for the members of b in any order; reorders them, and needs room for one more."""
+    if len(model.share) == 1 and len(model.relation_odds) == 0 and len(model.near_value) == 0:
+        return predictive(i, members, n, records, levels, doubt, model, work)
+    members[:n].sort()
+    without = block_weight(members, n, records, levels, doubt, model, work)
+    at = n
+    while at > 0 and members[at - 1] > i:
+        members[at] = members[at - 1]
+        at -= 1
+    members[at] = i
+    return block_weight(members, n + 1, records, levels, doubt, model, work) - without
+
+
+@nb.njit(cache=True, nogil=True)
+def add_stats(  # type: ignore[no-untyped-def]
+    members, n_members, weight, records, levels, doubt, model, work, stats, class_weight, repeats
+):
+    """Add a block's events to the statistics, and to `repeats` (N, F) how far each value is a copy, not a draw."""
+    for p in range(1, n_members):
+        i = members[p]
+        r = records[i]
+        predictive(i, members, p, records, levels, doubt, model, work)
+        top = work[4, : len(model.share)].max()
+        total = 0.0
+        for q in range(len(model.share)):
+            total += math.exp(work[4, q] - top)
+        for q in range(len(model.share)):
+            part = weight * math.exp(work[4, q] - top) / total
+            class_weight[q] += part
+            for f in range(model.codes.shape[1]):
+                n = int(work[3, f])
+                if n == 0:
+                    continue
+                fresh = model.alpha[q, f]
+                copy0 = work[0, f] * model.copy[q, f, 0] / model.theta[r, f]
+                copy1 = work[1, f] * model.copy[q, f, 1]
+                copy2 = work[2, f] * model.copy[q, f, 2]
+                share = part / (fresh + copy0 + copy1 + copy2)
+                stats[q, f, FRESH] += fresh * share
+                stats[q, f, COPIES] += copy0 * share
+                stats[q, f, COPIES + 1] += copy1 * share
+                stats[q, f, COPIES + 2] += copy2 * share
+                stats[q, f, SHOWN + min(n, DEPTH - 1)] += part
+                repeats[r, f] += part - fresh * share

@@ -1,0 +1,59 @@
+"""Which distinct values are near each other, and how often chance brings near ones together (model.md section 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vber_cli.model.prior import Prior
+from vber_cli.model.types import FloatArray, IntArray, LongArray
+
+IDENTICAL, CLOSE, NEAR, OTHER, MISSING_LEVEL = 0, 1, 2, 3, 9
+N_LEVELS = 4
+
+
+@dataclass(frozen=True)
+class SimilarValues:
+    """Similar values, both ways, as CSR over the values of all fields numbered through.
+
+    Attributes
+    ----------
+    ptr, value, level
+        (ΣV + 1,) int64; (S,) int32, ascending for each value and always of the same field; (S,) int8: 0 for spellings
+        that compare as identical, 1 close, 2 near.
+    """
+
+    ptr: LongArray
+    value: IntArray
+    level: np.ndarray
+
+    @classmethod
+    def none(cls, value_ptr: LongArray) -> SimilarValues:
+        """Return no similar values at all: identical or different."""
+        return cls(np.zeros(int(value_ptr[-1]) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int8))
+
+    @classmethod
+    def of(cls, value_ptr: LongArray, a: LongArray, b: LongArray, level: np.ndarray) -> SimilarValues:
+        """Collect pairs (a, b) of values numbered through, each given once."""
+        ends = np.concatenate([a, b])
+        others = np.concatenate([b, a])
+        levels = np.concatenate([level, level])
+        order = np.lexsort((others, ends))
+        counts = np.bincount(ends, minlength=int(value_ptr[-1]))
+        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return cls(ptr, others[order].astype(np.int32), levels[order].astype(np.int8))
+
+    def chance_levels(self, prior: Prior) -> FloatArray:
+        """(F, 4) float64: probability of each level between values drawn independently from θ."""
+        n_fields = len(prior.value_ptr) - 1
+        field = np.repeat(np.arange(n_fields), np.diff(prior.value_ptr))
+        mass = np.repeat(prior.base, np.diff(self.ptr)) * prior.base[self.value]
+        owner = np.repeat(field, np.diff(self.ptr))
+        out = np.zeros((n_fields, N_LEVELS))
+        for level in (IDENTICAL, CLOSE, NEAR):
+            at = self.level == level
+            out[:, level] = np.bincount(owner[at], weights=mass[at], minlength=n_fields)
+        out[:, IDENTICAL] += np.bincount(field, weights=prior.base**2, minlength=n_fields)
+        out[:, OTHER] = np.maximum(1.0 - out[:, :OTHER].sum(axis=1), 1e-9)
+        return out

@@ -15,13 +15,15 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from vber_cli.candidates.audit import Certificate, audit
-from vber_cli.candidates.join import Pairs, join, record_match
-from vber_cli.candidates.plan import Plan, make_plan
+from vber_cli.candidates.join import Pairs, Scorer, join, make_scorer
+from vber_cli.candidates.plan import Plan, key_columns, make_plan
 from vber_cli.config import MergeOptions
 from vber_cli.encode.codebook import Encoded, encode
+from vber_cli.encode.comparison import Comparison, compare, types_asked_for
 from vber_cli.encode.fields import map_fields
 from vber_cli.engine import infer
-from vber_cli.engine.evidence_kernels import pair_evidence
+from vber_cli.engine.block_model import block_model
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.learn import Hyperparameters, Settings
 from vber_cli.engine.optimise import Step
 from vber_cli.errors import BudgetError, UsageError
@@ -30,7 +32,7 @@ from vber_cli.io.write import ResultDirectory
 from vber_cli.model import evidence
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.prior import DEFAULT_CONCENTRATION, make_prior
-from vber_cli.model.types import IntArray, LongArray, Records
+from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.progress import Progress
 from vber_cli.provenance import Provenance
 from vber_cli.results.output import write_tables
@@ -108,17 +110,18 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
         raise UsageError("--no-moves needs a fixed number of individuals", "give one with --K, or leave out --no-moves")
     with ResultDirectory(options.out, force=options.force) as result:
         databases, encoded = _read(options, run, stdin)
-        records, order = canonical(encoded.records)
-        _check_options(options, run, records)
+        compared = _compare(options, run, encoded, [d.name for d in databases])
+        order = canonical_order(compared.records)
+        _check_options(options, run, compared.records)
         trace: list[tuple[Step, float]] = []
-        found, search = _infer(options, run, records, trace)
+        found, search = _infer(options, run, compared, order, trace)
         provenance = Provenance.of(
             options.seed, options.digest(), [d.name for d in databases], [d.digest() for d in databases]
         )
         with run.phase("write"):
-            written = write_tables(result, options, provenance, encoded, records, order, found, trace)
+            written = write_tables(result, options, provenance, encoded, compared, order, found, trace)
         summary = {
-            **summarise(options, provenance, databases, encoded, found, search, written),
+            **summarise(options, provenance, databases, encoded, compared, found, search, written),
             "warnings": run.warnings,
             "seconds": run.timings,
             "peak_memory_bytes": peak_memory(),
@@ -156,17 +159,26 @@ def _read(options: MergeOptions, run: _Run, stdin: BinaryIO | None) -> tuple[lis
     return databases, encoded
 
 
-def canonical(records: Records) -> tuple[Records, LongArray]:
-    """Put the records in an order that depends on their content only.
+def _compare(options: MergeOptions, run: _Run, encoded: Encoded, names: list[str]) -> Comparison:
+    fields = encoded.codebook.fields
+    asked = types_asked_for(options.type, fields)
+    if not options.moves:
+        # the literal algorithm compares the values as they are
+        asked = dict.fromkeys(fields, "category")
+    with run.phase("compare"):
+        compared = compare(
+            encoded.records, encoded.codebook, tuple(names), asked, options.threads or os.cpu_count() or 1
+        )
+    for note in compared.notes:
+        run.progress.note(note)
+    return compared
+
+
+def canonical_order(records: Records) -> LongArray:
+    """(N,) int64: the records in an order that depends on their content only.
 
     Everything seeded then comes out the same whatever the order of the rows and the files, up to which of several
     records with the same content is which.
-
-    Returns
-    -------
-    tuple
-        The records in that order (their databases no longer non-decreasing), and (N,) int64, the place in the input
-        of each.
     """
     h = np.zeros(records.n_records, dtype=np.uint64)
     for column in records.codes.T:
@@ -174,9 +186,13 @@ def canonical(records: Records) -> tuple[Records, LongArray]:
         h ^= h >> np.uint64(29)
         h *= np.uint64(0xBF58476D1CE4E5B9)
         h ^= h >> np.uint64(32)
-    order = np.lexsort((records.db_of_record, h))
+    return np.lexsort((records.db_of_record, h)).astype(np.int64)
+
+
+def in_order(records: Records, order: LongArray) -> Records:
+    """The records in another order; their databases are then no longer non-decreasing."""
     codes = np.ascontiguousarray(records.codes[order])
-    return Records(codes, records.db_of_record[order], records.n_values), order.astype(np.int64)
+    return Records(codes, records.db_of_record[order], records.n_values)
 
 
 def _check_options(options: MergeOptions, run: _Run, records: Records) -> None:
@@ -207,10 +223,10 @@ def estimate_memory(records: Records) -> float:
 
 
 def _infer(
-    options: MergeOptions, run: _Run, records: Records, trace: list[tuple[Step, float]]
+    options: MergeOptions, run: _Run, compared: Comparison, order: LongArray, trace: list[tuple[Step, float]]
 ) -> tuple[infer.Result, Search | None]:
+    records = in_order(compared.records, order)
     threads = options.threads or os.cpu_count() or 1
-    occupancy = Occupancy(records.n_records, options.K)
     fixed = options.concentration
     prior = make_prior(records, options.prior, DEFAULT_CONCENTRATION if fixed is None else fixed)
     clock = [time.perf_counter()]
@@ -221,7 +237,10 @@ def _infer(
         clock[0] = now
         phase.advance()
 
-    settings = Settings(occupancy, fixed is None, options.prior == "empirical", options.seed, threads)
+    settings = Settings(
+        Occupancy(records.n_records, options.K), fixed is None, options.prior == "empirical",
+        fixed is None and not options.independent, options.seed, threads,
+    )  # fmt: skip
     if not options.moves:
         start = "records" if options.start == "auto" else options.start
         with run.phase("sweep") as phase:
@@ -230,57 +249,63 @@ def _infer(
                 max_sweeps=options.max_sweeps, tol=options.tol, on_step=on_step,
             )  # fmt: skip
         return found, None
-    candidates = _Candidates(records, options.seed, threads)
+    candidates = _Candidates(records, compared, order, options.seed, threads)
     with run.phase("learn") as phase:
-        settings = Settings(
-            occupancy, fixed is None, options.prior == "empirical", options.seed, threads, on_round=phase.advance
-        )
-        learned, pairs = infer.learn_from(
-            records, candidates.find, infer.first_guess(records, prior, settings), settings
-        )
+        settings = replace(settings, on_round=phase.advance)
+        start_from = infer.first_guess(records, prior, compared.similar, settings)
+        learned = infer.learn_from(records, candidates.find, start_from, settings)
     with run.phase("certify"):
         certificate = candidates.certify(learned.hyperparameters)
     with run.phase("link") as phase:
         clock[0] = time.perf_counter()
         found = infer.run_moves(
-            records, pairs, learned.hyperparameters, settings, options.start,
+            records, learned.pairs, learned.hyperparameters, settings, options.start,
             max_sweeps=options.max_sweeps, tol=options.tol, loss=options.loss_weights,
             missed_share=1.0 - certificate.recall, on_step=on_step, on_draw=phase.advance,
         )  # fmt: skip
+    search = Search(learned, certificate, candidates.plan, len(learned.pairs), candidates.pairs.compared)
     if found.optimum.forced:
-        free_k = replace(settings, occupancy=Occupancy(records.n_records))
-        free, _ = infer.learn_from(records, candidates.find, infer.first_guess(records, prior, free_k), free_k)
+        free_k = replace(settings, occupancy=Occupancy(records.n_records), on_round=lambda: None)
+        start_from = infer.first_guess(records, prior, compared.similar, free_k)
+        free = infer.learn_from(records, candidates.find, start_from, free_k)
         run.warn(
             f"--K {options.K:,} is fewer than the data show: about {free.hyperparameters.n:,.0f} individuals are "
             f"recorded; records were forced into {options.K:,}"
         )
-    return found, Search(learned, certificate, candidates.plan, len(pairs[0]), candidates.pairs.compared)
+    return found, search
 
 
 class _Candidates:
     """Finds candidate pairs under given hyperparameters, and keeps the last plan and pairs for the certificate."""
 
-    def __init__(self, records: Records, seed: int, threads: int) -> None:
+    def __init__(self, records: Records, compared: Comparison, order: LongArray, seed: int, threads: int) -> None:
         self._records, self._seed, self._threads = records, seed, threads
+        self._key_codes = np.ascontiguousarray(compared.key_codes[order])
+        self._key_field = compared.key_field
         self.plan = Plan((), 1.0, True)
         self.pairs = Pairs(np.empty(0, np.int32), np.empty(0, np.int32), 0)
-        self._match = np.empty((0, 0), np.float32)
+        self._scorer: Scorer | None = None
 
     def find(self, now: Hyperparameters) -> tuple[IntArray, IntArray]:
         """Plan and join."""
-        prior = now.prior
-        entropy, mismatch = evidence.collision_entropy(prior), evidence.mismatch_evidence(prior)
+        prior, noise = now.evidence.prior, now.evidence.noise
+        entropy = evidence.collision_entropy(prior)
+        identical = evidence.agreement_rate(prior) * (noise.share[:, None] * noise.levels[:, :, 0]).sum(axis=0)
+        columns = key_columns(self._key_codes, self._key_field, entropy, identical)
         threshold = now.log_new + _CANDIDATE_LOG_ODDS
-        self.plan = make_plan(
-            self._records, entropy, mismatch, evidence.agreement_rate(prior), entropy, threshold, self._seed
-        )
-        self._match = record_match(self._records, evidence.match_evidence(prior), prior.value_ptr)
-        self.pairs = join(self._records, self.plan, self._match, mismatch, threshold, self._threads)
+        self.plan = make_plan(columns, entropy, evidence.mismatch_evidence(prior), threshold, self._seed)
+        self._scorer = make_scorer(self._records, prior, now.evidence.similar, noise)
+        self.pairs = join(self._key_codes, self.plan, self._scorer, threshold, self._threads)
         return self.pairs.a, self.pairs.b
 
     def certify(self, now: Hyperparameters) -> Certificate:
         """Compare a sample of the records with all."""
-        return audit(
-            self._records, self.pairs, self._match, evidence.mismatch_evidence(now.prior), now.log_new,
-            lambda a, b: pair_evidence(self._records, now.prior, now.noise, a, b), self._seed,
-        )  # fmt: skip
+        model = block_model(self._records, now.evidence)
+        scorer = make_scorer(self._records, now.evidence.prior, now.evidence.similar, now.evidence.noise)
+
+        def evidence_of(a: IntArray, b: IntArray) -> FloatArray:
+            first, second = np.minimum(a, b), np.maximum(a, b)
+            link, doubt = pair_evidence(model, second, pair_levels(model, first, second))
+            return link - doubt
+
+        return audit(self.pairs, scorer, now.log_new, evidence_of, self._seed, self._threads)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import beta
 
-from vber_cli.candidates.join import Pairs
+from vber_cli.candidates.join import Pairs, Scorer, collect
 from vber_cli.candidates.join_kernels import audit_kernel
-from vber_cli.model.types import FloatArray, IntArray, Records
+from vber_cli.model.types import FloatArray, IntArray
 
 _WORK = 3e7  # comparisons
+_PARTS = 32
 _FLOOR = -14.0  # log odds below which a pair's share of the link mass is not worth counting
 
 
@@ -35,13 +36,12 @@ class Certificate:
 
 
 def audit(
-    records: Records,
     pairs: Pairs,
-    match: np.ndarray,
-    mismatch: FloatArray,
+    scorer: Scorer,
     log_new: float,
     evidence_of: Callable[[IntArray, IntArray], FloatArray],
     seed: int,
+    threads: int,
 ) -> Certificate:
     """Compare a seeded random sample of records with all N.
 
@@ -49,27 +49,32 @@ def audit(
 
     Parameters
     ----------
-    records, pairs
-        The data and the candidates.
-    match, mismatch
-        (N, F) float32 and (F,) float64 nats, as in `candidates.join`; they find the pairs worth a closer look.
+    pairs, scorer
+        The candidates, and what finds the pairs worth a closer look.
     log_new
         Log weight of one more individual: the log prior odds against a link.
     evidence_of
         The full evidence of pairs (a, b), in nats.
     seed
         Of the sample.
+    threads
+        Has no influence on the result.
     """
-    n = records.n_records
+    n = len(scorer.codes)
     size = int(np.clip(_WORK // max(n, 1), min(n, 20), n))
     sample = np.sort(np.random.default_rng([seed, 8]).choice(n, size, replace=False)).astype(np.int32)
-    room = 1 << 16
-    while True:
-        record, other, weight = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.float64)
-        used = audit_kernel(sample, records.codes, match, mismatch, log_new, _FLOOR, record, weight, other)
-        if used <= room:
-            break
-        room = used
+    step = max(1, -(-size // _PARTS))
+    found = collect(
+        lambda part, out_a, out_b: (
+            audit_kernel(part[0], part[1], sample, scorer, log_new + _FLOOR, out_a, out_b),
+            0,
+        ),
+        [(lo, min(lo + step, size)) for lo in range(0, size, step)],
+        threads,
+    )[0]
+    packed = np.concatenate(found) if found else np.empty(0, np.int64)
+    record, other = (packed >> 32).astype(np.int32), (packed & 0xFFFFFFFF).astype(np.int32)
+    used = len(packed)
     a, b = sample[record[:used]], other[:used]
     probability = 1.0 / (1.0 + np.exp(log_new - evidence_of(a, b)))
     key = (np.minimum(a, b).astype(np.int64) << 32) | np.maximum(a, b)

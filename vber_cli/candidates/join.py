@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from vber_cli.candidates import join_kernels as kernels
 from vber_cli.candidates.plan import Plan
-from vber_cli.model.types import FloatArray, IntArray, Records
+from vber_cli.model.evidence import match_evidence, mismatch_evidence
+from vber_cli.model.noise import Noise
+from vber_cli.model.prior import Prior
+from vber_cli.model.similar import SimilarValues
+from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
+_FLOOR = 2.5  # nats: one telling value, or a few common ones
 _CAP = 100  # a group larger than this is refined by a further field before its pairs are compared
 _GROUPS_PER_PART = 20_000
 _PAIRS_PER_PART = 1_000_000
@@ -29,29 +35,58 @@ class Pairs:
         return len(self.a)
 
 
-def record_match(records: Records, match: FloatArray, value_ptr: np.ndarray) -> np.ndarray:
-    """(N, F) float32: what an agreement on each record's own value is worth; 0 where it is missing."""
-    out = np.zeros(records.codes.shape, dtype=np.float32)
+class Scorer(NamedTuple):
+    """How pairs are scored while joining: by field, without classes.
+
+    Attributes
+    ----------
+    codes, match
+        (N, F) int32, and (N, F) float32 nats that an agreement on each record's own value is worth.
+    level_evidence
+        (F, 4) float64 nats of levels 1, 2 and 3 (level 0 is not used).
+    value_ptr, near_ptr, near_value, near_level
+        The similar values, as in `model.similar`.
+    floor
+        Nats; pairs whose identical values are worth less are not looked at more closely.
+    """
+
+    codes: IntArray
+    match: np.ndarray
+    level_evidence: FloatArray
+    value_ptr: LongArray
+    near_ptr: LongArray
+    near_value: IntArray
+    near_level: np.ndarray
+    floor: float
+
+
+def make_scorer(records: Records, prior: Prior, similar: SimilarValues, noise: Noise) -> Scorer:
+    """Scores under θ, and α and μ of all noise classes together."""
+    copies = (noise.share[:, None, None] * noise.levels).sum(axis=0)
+    chance = similar.chance_levels(prior)
+    alpha = prior.concentration[:, None]
+    level = np.zeros(chance.shape)
+    level[:, 1:3] = np.log((alpha + copies[:, 1:] / np.maximum(chance[:, 1:3], 1e-12)) / (alpha + 1.0))
+    level[:, 3] = mismatch_evidence(prior)
+    worth = match_evidence(prior)
+    match = np.zeros(records.codes.shape, dtype=np.float32)
     for f in range(records.n_fields):
         column = records.codes[:, f]
         seen = column >= 0
-        out[seen, f] = match[value_ptr[f] + column[seen]]
-    return out
+        match[seen, f] = worth[prior.value_ptr[f] + column[seen]]
+    floor = _FLOOR if len(similar.value) else -np.inf
+    return Scorer(records.codes, match, level, prior.value_ptr, similar.ptr, similar.value, similar.level, floor)
 
 
-def join(
-    records: Records, plan: Plan, match: np.ndarray, mismatch: FloatArray, threshold: float, threads: int
-) -> Pairs:
+def join(keys: IntArray, plan: Plan, scorer: Scorer, threshold: float, threads: int) -> Pairs:
     """All pairs that some key of the plan brings together and whose evidence exceeds the threshold.
 
     Parameters
     ----------
-    records, plan
-        The data and the keys.
-    match
-        (N, F) float32 from `record_match`.
-    mismatch
-        (F,) float64 nats.
+    keys
+        (N, G) int32 codes of the columns that keys are made of, −1 where there is none.
+    plan, scorer
+        The keys, and how pairs are scored.
     threshold
         Nats.
     threads
@@ -60,20 +95,20 @@ def join(
     found: list[np.ndarray] = []
     compared = 0
     if plan.exhaustive:
-        n = records.n_records
+        n = len(keys)
         compared = n * (n - 1) // 2
         step = max(1, min(n, int(_PAIRS_PER_PART // max(n, 1)) + 1))
         parts = [(lo, min(lo + step, n)) for lo in range(0, n, step)]
 
         def all_pairs(part: tuple[int, int], out_a: IntArray, out_b: IntArray) -> tuple[int, int]:
             lo, hi = part
-            return kernels.all_pairs_kernel(lo, hi, records.codes, match, mismatch, threshold, out_a, out_b), 0
+            return kernels.all_pairs_kernel(lo, hi, scorer, threshold, out_a, out_b), 0
 
-        found, _ = _collect(all_pairs, parts, threads)
+        found, _ = collect(all_pairs, parts, threads)
     for key in plan.keys:
         fields = np.array(key.fields, dtype=np.int64)
-        others = np.array([f for f in range(records.n_fields) if f not in key.fields], dtype=np.int64)
-        hashed, complete = kernels.key_kernel(records.codes, fields)
+        others = np.array([f for f in range(keys.shape[1]) if f not in key.fields], dtype=np.int64)
+        hashed, complete = kernels.key_kernel(keys, fields)
         order = np.flatnonzero(complete).astype(np.int32)
         order = order[np.argsort(hashed[order], kind="stable")]
         sorted_key = hashed[order]
@@ -96,11 +131,11 @@ def join(
             others: np.ndarray = others,
         ) -> tuple[int, int]:
             used, seen = kernels.join_kernel(
-                order, ptr, part[0], part[1], records.codes, others, match, mismatch, _CAP, threshold, out_a, out_b
+                order, ptr, part[0], part[1], keys, others, scorer, _CAP, threshold, out_a, out_b
             )
             return int(used), int(seen)
 
-        packs, seen = _collect(within_groups, parts, threads)
+        packs, seen = collect(within_groups, parts, threads)
         found.extend(packs)
         compared += seen
     packed_pairs = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
@@ -109,7 +144,7 @@ def join(
     return Pairs((packed_pairs >> 32).astype(np.int32), (packed_pairs & 0xFFFFFFFF).astype(np.int32), compared)
 
 
-def _collect(
+def collect(
     work: Callable[[tuple[int, int], IntArray, IntArray], tuple[int, int]],
     parts: list[tuple[int, int]],
     threads: int,

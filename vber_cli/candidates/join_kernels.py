@@ -5,30 +5,33 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from vber_cli.model.similar_kernels import value_level
+
 
 @nb.njit(cache=True, nogil=True)
-def pair_evidence_kernel(a, b, codes, match, mismatch):  # type: ignore[no-untyped-def]
-    """Evidence in nats of every pair (a[i], b[i]); `match` (N, F) float32 per record, `mismatch` (F,)."""
-    out = np.empty(len(a), np.float64)
-    for i in range(len(a)):
-        total = 0.0
-        for f in range(codes.shape[1]):
-            v, w = codes[a[i], f], codes[b[i], f]
-            if v >= 0 and w >= 0:
-                total += match[a[i], f] if v == w else mismatch[f]
-        out[i] = total
-    return out
+def score_pair(a, b, scorer):  # type: ignore[no-untyped-def]
+    """Evidence of a pair in nats, or −inf where too little is identical for a closer look."""
+    identical = 0.0
+    n_fields = scorer.codes.shape[1]
+    for f in range(n_fields):
+        v = scorer.codes[a, f]
+        if v >= 0 and v == scorer.codes[b, f]:
+            identical += scorer.match[a, f]
+    if identical < scorer.floor:
+        return -np.inf
+    total = identical
+    for f in range(n_fields):
+        v, w = scorer.codes[a, f], scorer.codes[b, f]
+        if v >= 0 and w >= 0 and v != w:
+            level = value_level(v, w, f, scorer.value_ptr, scorer.near_ptr, scorer.near_value, scorer.near_level)
+            total += scorer.match[a, f] if level == 0 else scorer.level_evidence[f, level]
+    return total
 
 
 @nb.njit(cache=True, nogil=True, inline="always")
-def _emit(a, b, codes, match, mismatch, threshold, out_a, out_b, used):  # type: ignore[no-untyped-def]
+def _emit(a, b, scorer, threshold, out_a, out_b, used):  # type: ignore[no-untyped-def]
     """Append the pair if its evidence exceeds the threshold; returns how many are in the buffer."""
-    total = 0.0
-    for f in range(codes.shape[1]):
-        v, w = codes[a, f], codes[b, f]
-        if v >= 0 and w >= 0:
-            total += match[a, f] if v == w else mismatch[f]
-    if total > threshold:
+    if score_pair(min(a, b), max(a, b), scorer) > threshold:
         if used < len(out_a):
             out_a[used] = min(a, b)
             out_b[used] = max(a, b)
@@ -57,7 +60,7 @@ def key_kernel(codes, fields):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def _refine(  # type: ignore[no-untyped-def]
-    members, codes, others, match, mismatch, cap, threshold, out_a, out_b, used
+    members, keys, others, scorer, cap, threshold, out_a, out_b, used
 ):
     """Pairs of an over-full group that agree on at least one more field, without repeating work field by field.
 
@@ -77,19 +80,19 @@ def _refine(  # type: ignore[no-untyped-def]
             for i in range(begin, end):
                 for j in range(i + 1, min(end, i + 1 + cap)):
                     compared += 1
-                    used = _emit(part[i], part[j], codes, match, mismatch, threshold, out_a, out_b, used)
+                    used = _emit(part[i], part[j], scorer, threshold, out_a, out_b, used)
             continue
         for d in range(depth, len(others)):
             f = others[d]
             group = part[begin:end]
-            order = np.argsort(codes[group, f], kind="mergesort")
+            order = np.argsort(keys[group, f], kind="mergesort")
             ordered = group[order]
             i = 0
-            while i < size and codes[ordered[i], f] < 0:
+            while i < size and keys[ordered[i], f] < 0:
                 i += 1
             while i < size:
                 j = i + 1
-                while j < size and codes[ordered[j], f] == codes[ordered[i], f]:
+                while j < size and keys[ordered[j], f] == keys[ordered[i], f]:
                     j += 1
                 if j - i > 1:
                     stack_begin.append(i)
@@ -102,7 +105,7 @@ def _refine(  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def join_kernel(  # type: ignore[no-untyped-def]
-    order, group_ptr, lo, hi, codes, others, match, mismatch, cap, threshold, out_a, out_b
+    order, group_ptr, lo, hi, keys, others, scorer, cap, threshold, out_a, out_b
 ):
     """Pairs within groups lo..hi-1 (`order[group_ptr[g]:group_ptr[g+1]]`) whose evidence exceeds the threshold.
 
@@ -113,47 +116,40 @@ def join_kernel(  # type: ignore[no-untyped-def]
     for g in range(lo, hi):
         begin, end = group_ptr[g], group_ptr[g + 1]
         if end - begin > cap and len(others) > 0:
-            used, more = _refine(order[begin:end], codes, others, match, mismatch, cap, threshold, out_a, out_b, used)
+            used, more = _refine(order[begin:end], keys, others, scorer, cap, threshold, out_a, out_b, used)
             compared += more
             continue
         for i in range(begin, end):
             for j in range(i + 1, end):
                 compared += 1
-                used = _emit(order[i], order[j], codes, match, mismatch, threshold, out_a, out_b, used)
+                used = _emit(order[i], order[j], scorer, threshold, out_a, out_b, used)
     return used, compared
 
 
 @nb.njit(cache=True, nogil=True)
-def all_pairs_kernel(lo, hi, codes, match, mismatch, threshold, out_a, out_b):  # type: ignore[no-untyped-def]
+def all_pairs_kernel(lo, hi, scorer, threshold, out_a, out_b):  # type: ignore[no-untyped-def]
     """Pairs (a, b) with lo ≤ a < hi, a < b < N whose evidence exceeds the threshold, as `join_kernel`."""
     used = 0
     for a in range(lo, hi):
-        for b in range(a + 1, len(codes)):
-            used = _emit(a, b, codes, match, mismatch, threshold, out_a, out_b, used)
+        for b in range(a + 1, len(scorer.codes)):
+            used = _emit(a, b, scorer, threshold, out_a, out_b, used)
     return used
 
 
 @nb.njit(cache=True, nogil=True)
-def audit_kernel(records, codes, match, mismatch, log_new, floor, pair_record, pair_weight, pair_other):  # type: ignore[no-untyped-def]
-    """Each record of the sample against all N: partners above the floor, with their evidence.
+def audit_kernel(lo, hi, records, scorer, threshold, out_record, out_other):  # type: ignore[no-untyped-def]
+    """Records lo..hi-1 of the sample against all N: the pairs whose evidence exceeds the threshold.
 
-    Fills the three buffers and returns how many pairs there are (those beyond the buffers are counted only).
+    Fills (place in the sample, other record) and returns how many pairs there are; those beyond the buffers are only
+    counted.
     """
     used = 0
-    for i in range(len(records)):
+    for i in range(lo, hi):
         a = records[i]
-        for b in range(len(codes)):
-            if b == a:
-                continue
-            total = 0.0
-            for f in range(codes.shape[1]):
-                v, w = codes[a, f], codes[b, f]
-                if v >= 0 and w >= 0:
-                    total += match[a, f] if v == w else mismatch[f]
-            if total - log_new > floor:
-                if used < len(pair_record):
-                    pair_record[used] = i
-                    pair_other[used] = b
-                    pair_weight[used] = total - log_new
+        for b in range(len(scorer.codes)):
+            if b != a and score_pair(min(a, b), max(a, b), scorer) > threshold:
+                if used < len(out_record):
+                    out_record[used] = i
+                    out_other[used] = b
                 used += 1
     return used

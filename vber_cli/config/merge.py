@@ -112,8 +112,8 @@ class MergeOptions:
         (),
         "list",
         "input",
-        "Type of a field, or of every field with '*=category'. The one type of this version is category: two "
-        "values are the same or they are not. Repeatable.",
+        "Type of a field instead of the one its values suggest, or of every field with '*=TYPE': category (the same or "
+        "not), text, longtext, number or date. Repeatable.",
         metavar="FIELD=TYPE",
         check_text=check_type,
     )
@@ -163,6 +163,13 @@ class MergeOptions:
         none_word="learned",
         low=0,
         low_open=True,
+    )
+    independent: bool = _opt(
+        False,
+        "flag",
+        "model",
+        "Take different individuals as unrelated: no classes of relatives, neighbours or namesakes.",
+        off_flag=True,
     )
     max_sweeps: int = _opt(
         500,

@@ -1,9 +1,8 @@
 """Kernels that change one partition of the candidate components: greedy merges, moves, and Gibbs sampling.
 
 A partition is `label` (N,) int32: records with the same label are one block, and a label is the number of some record
-of the component, so components never clash. Edges of a component are `edge_ptr[c] : edge_ptr[c + 1]` in `edge_a`,
-`edge_b`; neighbours of a record are `nbr[nbr_ptr[r] : nbr_ptr[r + 1]]`. Blocks are kept as linked lists in arrays that
-components share without overlapping, which is what lets threads work on different components at once.
+of the component, so components never clash. Within a component everything is numbered locally, 0..m−1, as in
+`local_kernels`. Edges of a component are `edge_ptr[c] : edge_ptr[c + 1]` in `edge_a`, `edge_b`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import math
 import numba as nb
 import numpy as np
 
-from vber_cli.engine.partition_kernels import add_block_stats, block_evidence, log_predictive
+from vber_cli.engine.local_kernels import add_stats, block_weight, compare_kernel, joining, predictive, scratch
 from vber_cli.engine.special_kernels import mix64, next_uniform
 
 _GAIN = 1e-9  # nats a move must gain to be taken: below lies rounding
@@ -21,370 +20,428 @@ _ALL_BLOCKS_UP_TO = 24  # in a component of so many records a record may join an
 
 
 @nb.njit(cache=True, nogil=True)
-def _link(records, label, head, follow, size):  # type: ignore[no-untyped-def]
-    """Build the linked lists of one component's blocks."""
-    for r in records:
-        head[r] = -1
-        size[r] = 0
+def _link(records, label, block, head, follow, size):  # type: ignore[no-untyped-def]
+    """Local blocks from global labels, as linked lists; the records must be ascending."""
+    head[:] = -1
+    size[:] = 0
     for i in range(len(records) - 1, -1, -1):
-        r = records[i]
-        follow[r] = head[label[r]]
-        head[label[r]] = r
-        size[label[r]] += 1
+        k = np.searchsorted(records, label[records[i]])
+        block[i] = k
+        follow[i] = head[k]
+        head[k] = i
+        size[k] += 1
 
 
 @nb.njit(cache=True, nogil=True)
-def _unlink(r, label, head, follow, size):  # type: ignore[no-untyped-def]
-    k = label[r]
-    if head[k] == r:
-        head[k] = follow[r]
+def _publish(records, label, block):  # type: ignore[no-untyped-def]
+    """Global labels from local blocks."""
+    for i in range(len(records)):
+        label[records[i]] = records[block[i]]
+
+
+@nb.njit(cache=True, nogil=True)
+def _unlink(i, block, head, follow, size):  # type: ignore[no-untyped-def]
+    k = block[i]
+    if head[k] == i:
+        head[k] = follow[i]
     else:
         at = head[k]
-        while follow[at] != r:
+        while follow[at] != i:
             at = follow[at]
-        follow[at] = follow[r]
+        follow[at] = follow[i]
     size[k] -= 1
 
 
 @nb.njit(cache=True, nogil=True)
-def _insert(r, k, label, head, follow, size):  # type: ignore[no-untyped-def]
-    follow[r] = head[k]
-    head[k] = r
-    label[r] = k
+def _insert(i, k, block, head, follow, size):  # type: ignore[no-untyped-def]
+    follow[i] = head[k]
+    head[k] = i
+    block[i] = k
     size[k] += 1
 
 
 @nb.njit(cache=True, nogil=True)
 def _members(k, head, follow, out):  # type: ignore[no-untyped-def]
     n = 0
-    r = head[k]
-    while r >= 0:
-        out[n] = r
+    i = head[k]
+    while i >= 0:
+        out[n] = i
         n += 1
-        r = follow[r]
+        i = follow[i]
     return n
 
 
 @nb.njit(cache=True, nogil=True)
-def _free_label(records, start, size):  # type: ignore[no-untyped-def]
-    """The first label of the component without a block, searching from a hint; there is one whenever a block splits."""
-    m = len(records)
+def _free_block(start, size):  # type: ignore[no-untyped-def]
+    """The first empty block from a hint on; there is one whenever a block splits."""
+    m = len(size)
     for i in range(m):
-        k = records[(start + i) % m]
+        k = (start + i) % m
         if size[k] == 0:
             return k
     return -1
 
 
 @nb.njit(cache=True, nogil=True)
-def merge_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, edge_order, codes, theta, alpha, share,
-    log_new, label, head, follow, size,
-):  # fmt: skip
-    """Merge blocks joined by an edge wherever that raises the bound; edges in `edge_order`, until none is left.
+def _neighbours(records, edge_a, edge_b, lo, hi):  # type: ignore[no-untyped-def]
+    """The component's edges lo..hi-1 as local CSR, neighbours in the order of the edges."""
+    m = len(records)
+    ptr = np.zeros(m + 1, np.int64)
+    ends = np.empty((hi - lo, 2), np.int32)
+    for e in range(lo, hi):
+        ends[e - lo, 0] = np.searchsorted(records, edge_a[e])
+        ends[e - lo, 1] = np.searchsorted(records, edge_b[e])
+        ptr[ends[e - lo, 0] + 1] += 1
+        ptr[ends[e - lo, 1] + 1] += 1
+    for i in range(m):
+        ptr[i + 1] += ptr[i]
+    fill = ptr[:-1].copy()
+    nbr = np.empty(2 * (hi - lo), np.int32)
+    for e in range(hi - lo):
+        i, j = ends[e, 0], ends[e, 1]
+        nbr[fill[i]] = j
+        nbr[fill[j]] = i
+        fill[i] += 1
+        fill[j] += 1
+    return ptr, nbr, ends
 
-    Δ = log m(a ∪ b) − log m(a) − log m(b) − log_new. Returns the number of merges.
+
+@nb.njit(cache=True, nogil=True)
+def merge_kernel(  # type: ignore[no-untyped-def]
+    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, edge_order, model, log_new, label
+):
+    """Merge blocks joined by an edge wherever that gains; edges in `edge_order`, until none is left.
+
+    Δ = Λ(a ∪ b) − Λ(a) − Λ(b) − log_new. Returns the number of merges.
     """
     taken = 0
-    work = np.empty((3, max(codes.shape[1], len(share))))
+    work = scratch(model)
     for c in range(lo, hi):
         records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
-        _link(records, label, head, follow, size)
-        members = np.empty(len(records), np.int32)
-        other = np.empty(len(records), np.int32)
+        m = len(records)
+        levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
+        compare_kernel(records, model, levels, doubt)
+        block, head = np.empty(m, np.int32), np.empty(m, np.int32)
+        follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
+        members, other = np.empty(m, np.int32), np.empty(m, np.int32)
+        _link(records, label, block, head, follow, size)
+        weight = np.zeros(m)
+        for k in range(m):
+            n = _members(k, head, follow, members)
+            members[:n].sort()
+            weight[k] = block_weight(members, n, records, levels, doubt, model, work)
         again = True
         while again:
             again = False
             for e in edge_order[edge_ptr[c] : edge_ptr[c + 1]]:
-                a, b = label[edge_a[e]], label[edge_b[e]]
+                a = block[np.searchsorted(records, edge_a[e])]
+                b = block[np.searchsorted(records, edge_b[e])]
                 if a == b:
                     continue
                 if size[a] < size[b]:
                     a, b = b, a
-                n = _members(a, head, follow, members)
                 n_other = _members(b, head, follow, other)
-                gain = -log_new - block_evidence(other, n_other, codes, theta, alpha, share, work)
-                for i in range(n_other):
-                    gain += log_predictive(other[i], members, n + i, codes, theta, alpha, share, work)
-                    members[n + i] = other[i]
-                if gain > _GAIN:
-                    for i in range(n_other):
-                        _unlink(other[i], label, head, follow, size)
-                        _insert(other[i], a, label, head, follow, size)
+                n = _members(a, head, follow, members)
+                members[n : n + n_other] = other[:n_other]
+                n += n_other
+                members[:n].sort()
+                together = block_weight(members, n, records, levels, doubt, model, work)
+                if together - weight[a] - weight[b] - log_new > _GAIN:
+                    for p in range(n_other):
+                        _unlink(other[p], block, head, follow, size)
+                        _insert(other[p], a, block, head, follow, size)
+                    weight[a] = together
+                    weight[b] = 0.0
                     taken += 1
                     again = True
+        _publish(records, label, block)
     return taken
 
 
 @nb.njit(cache=True, nogil=True)
 def reassign_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, comp_ptr, comp_record, nbr_ptr, nbr, codes, theta, alpha, share, log_new, label, head, follow, size
+    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, model, log_new, label
 ):
-    """Move single records to the block, or to a block of their own, that raises the bound most. Returns the moves."""
+    """Move single records to the block, or to a block of their own, that gains most. Returns the moves made."""
     taken = 0
-    work = np.empty((3, max(codes.shape[1], len(share))))
+    work = scratch(model)
     for c in range(lo, hi):
         records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
-        _link(records, label, head, follow, size)
-        members = np.empty(len(records), np.int32)
-        for i in range(len(records)):
-            r = records[i]
-            home = label[r]
-            if size[home] == 1:
-                here = log_new
-            else:
-                _unlink(r, label, head, follow, size)
+        m = len(records)
+        levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
+        compare_kernel(records, model, levels, doubt)
+        nbr_ptr, nbr, _ = _neighbours(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
+        block, head = np.empty(m, np.int32), np.empty(m, np.int32)
+        follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
+        members = np.empty(m, np.int32)
+        _link(records, label, block, head, follow, size)
+        for i in range(m):
+            home = block[i]
+            here = log_new
+            if size[home] > 1:
+                _unlink(i, block, head, follow, size)
                 n = _members(home, head, follow, members)
-                here = log_predictive(r, members, n, codes, theta, alpha, share, work)
-                _insert(r, home, label, head, follow, size)
+                here = joining(i, members, n, records, levels, doubt, model, work)
+                _insert(i, home, block, head, follow, size)
             best, to = here, home
             if size[home] > 1 and log_new > best:
                 best, to = log_new, -1
-            for e in range(nbr_ptr[r], nbr_ptr[r + 1]):
-                k = label[nbr[e]]
+            for e in range(nbr_ptr[i], nbr_ptr[i + 1]):
+                k = block[nbr[e]]
                 if k == home or k == to:
                     continue
                 n = _members(k, head, follow, members)
-                score = log_predictive(r, members, n, codes, theta, alpha, share, work)
+                score = joining(i, members, n, records, levels, doubt, model, work)
                 if score > best:
                     best, to = score, k
             if to != home and best > here + _GAIN:
-                _unlink(r, label, head, follow, size)
+                _unlink(i, block, head, follow, size)
                 if to < 0:
-                    to = _free_label(records, i, size)
-                _insert(r, to, label, head, follow, size)
+                    to = _free_block(i, size)
+                _insert(i, to, block, head, follow, size)
                 taken += 1
+        _publish(records, label, block)
     return taken
 
 
 @nb.njit(cache=True, nogil=True)
-def split_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, comp_ptr, comp_record, codes, theta, alpha, share, log_new, label, head, follow, size
-):
-    """Split blocks in two, grown around their two least alike records, where that raises the bound."""
+def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type: ignore[no-untyped-def]
+    """Split blocks in two, grown around their two least alike records, where that gains. Returns the splits made."""
     taken = 0
-    work = np.empty((3, max(codes.shape[1], len(share))))
+    work = scratch(model)
     for c in range(lo, hi):
         records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
-        if len(records) < 3:
+        m = len(records)
+        if m < 3:
             continue
-        _link(records, label, head, follow, size)
-        members = np.empty(len(records), np.int32)
-        one = np.empty(len(records), np.int32)
-        two = np.empty(len(records), np.int32)
-        for i in range(len(records)):
-            k = records[i]
+        levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
+        compare_kernel(records, model, levels, doubt)
+        block, head = np.empty(m, np.int32), np.empty(m, np.int32)
+        follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
+        members, one, two = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32)
+        _link(records, label, block, head, follow, size)
+        for k in range(m):
             if size[k] < 3:
                 continue
             n = _members(k, head, follow, members)
+            members[:n].sort()
             worst, at_a, at_b = np.inf, 0, 1
             for p in range(min(n, 64)):
                 one[0] = members[p]
                 for q in range(p + 1, min(n, 64)):
-                    score = log_predictive(members[q], one, 1, codes, theta, alpha, share, work)
+                    score = predictive(members[q], one, 1, records, levels, doubt, model, work)
                     if score < worst:
                         worst, at_a, at_b = score, p, q
             one[0], two[0] = members[at_a], members[at_b]
             n_one, n_two = 1, 1
-            gain = log_new - block_evidence(members, n, codes, theta, alpha, share, work)
             for p in range(n):
                 if p == at_a or p == at_b:
                     continue
-                with_one = log_predictive(members[p], one, n_one, codes, theta, alpha, share, work)
-                with_two = log_predictive(members[p], two, n_two, codes, theta, alpha, share, work)
+                with_one = predictive(members[p], one, n_one, records, levels, doubt, model, work)
+                with_two = predictive(members[p], two, n_two, records, levels, doubt, model, work)
                 if with_one >= with_two:
                     one[n_one] = members[p]
                     n_one += 1
-                    gain += with_one
                 else:
                     two[n_two] = members[p]
                     n_two += 1
-                    gain += with_two
+            one[:n_one].sort()
+            two[:n_two].sort()
+            gain = log_new - block_weight(members, n, records, levels, doubt, model, work)
+            gain += block_weight(one, n_one, records, levels, doubt, model, work)
+            gain += block_weight(two, n_two, records, levels, doubt, model, work)
             if gain > _GAIN:
-                to = _free_label(records, i, size)
+                to = _free_block(k, size)
                 for p in range(n_two):
-                    _unlink(two[p], label, head, follow, size)
-                    _insert(two[p], to, label, head, follow, size)
+                    _unlink(two[p], block, head, follow, size)
+                    _insert(two[p], to, block, head, follow, size)
                 taken += 1
+        _publish(records, label, block)
     return taken
 
 
 @nb.njit(cache=True, nogil=True)
-def _joining(r, members, n, codes, theta, alpha, share, work):  # type: ignore[no-untyped-def]
-    """Λ(b ∪ {r}) − Λ(b) for the members of b in any order; reorders them, and needs room for one more."""
-    if len(share) == 1:
-        return log_predictive(r, members, n, codes, theta, alpha, share, work)
-    members[:n].sort()
-    without = block_evidence(members, n, codes, theta, alpha, share, work)
-    at = n
-    while at > 0 and members[at - 1] > r:
-        members[at] = members[at - 1]
-        at -= 1
-    members[at] = r
-    return block_evidence(members, n + 1, codes, theta, alpha, share, work) - without
-
-
-@nb.njit(cache=True, nogil=True)
 def _split_merge(  # type: ignore[no-untyped-def]
-    a, b, records, hint, codes, theta, alpha, share, log_new, label, head, follow, size, stream, members, one, two, work
+    a, b, hint, records, levels, doubt, model, log_new, block, head, follow, size, stream, members, one, two, work
 ):
     """One split–merge proposal for the blocks of a and b, accepted by Metropolis–Hastings.
 
     The two halves are grown around a and b, record by record in random order, each going to a half with the
     probability its fit gives; for a merge the same order gives the probability of the way back.
     """
-    ka, kb = label[a], label[b]
+    ka, kb = block[a], block[b]
     merging = ka != kb
     n = _members(ka, head, follow, members)
     if merging:
-        tail = members[n:]
-        n += _members(kb, head, follow, tail)
+        n += _members(kb, head, follow, members[n:])
     for i in range(n - 1, 0, -1):
         j = int(next_uniform(stream) * (i + 1))
         members[i], members[j] = members[j], members[i]
     one[0], two[0] = a, b
     n_one, n_two = 1, 1
     log_q = 0.0
-    for i in range(n):
-        r = members[i]
-        if r == a or r == b:
+    for p in range(n):
+        i = members[p]
+        if i == a or i == b:
             continue
-        with_one = log_predictive(r, one, n_one, codes, theta, alpha, share, work)
-        with_two = log_predictive(r, two, n_two, codes, theta, alpha, share, work)
+        with_one = predictive(i, one, n_one, records, levels, doubt, model, work)
+        with_two = predictive(i, two, n_two, records, levels, doubt, model, work)
         log_p = -math.log1p(math.exp(min(with_two - with_one, 700.0)))
         log_not = -math.log1p(math.exp(min(with_one - with_two, 700.0)))
-        first = label[r] == ka if merging else math.log(max(next_uniform(stream), 1e-300)) < log_p
+        first = block[i] == ka if merging else math.log(max(next_uniform(stream), 1e-300)) < log_p
         if first:
-            one[n_one] = r
+            one[n_one] = i
             n_one += 1
             log_q += log_p
         else:
-            two[n_two] = r
+            two[n_two] = i
             n_two += 1
             log_q += log_not
     one[:n_one].sort()
     two[:n_two].sort()
     members[:n].sort()
-    ratio = log_new - log_q - block_evidence(members, n, codes, theta, alpha, share, work)
-    ratio += block_evidence(one, n_one, codes, theta, alpha, share, work)
-    ratio += block_evidence(two, n_two, codes, theta, alpha, share, work)
+    ratio = log_new - log_q - block_weight(members, n, records, levels, doubt, model, work)
+    ratio += block_weight(one, n_one, records, levels, doubt, model, work)
+    ratio += block_weight(two, n_two, records, levels, doubt, model, work)
     if merging:
         ratio = -ratio
     if math.log(max(next_uniform(stream), 1e-300)) >= ratio:
         return
-    if merging:
-        for i in range(n_two):
-            _unlink(two[i], label, head, follow, size)
-            _insert(two[i], ka, label, head, follow, size)
-    else:
-        to = _free_label(records, hint, size)
-        for i in range(n_two):
-            _unlink(two[i], label, head, follow, size)
-            _insert(two[i], to, label, head, follow, size)
+    to = ka if merging else _free_block(hint, size)
+    for p in range(n_two):
+        _unlink(two[p], block, head, follow, size)
+        _insert(two[p], to, block, head, follow, size)
+
+
+@nb.njit(cache=True, nogil=True)
+def _gibbs_sweep(  # type: ignore[no-untyped-def]
+    order, nbr_ptr, nbr, records, levels, doubt, model, log_new, block, head, follow, size, stream,
+    members, option, score, work,
+):  # fmt: skip
+    """Draw every record's block given the others, in random order.
+
+    A record whose block holds none of its neighbours is not moved until one joins, which keeps the sweep reversible.
+    """
+    m = len(records)
+    everyone = m <= _ALL_BLOCKS_UP_TO
+    for i in range(m - 1, 0, -1):
+        j = int(next_uniform(stream) * (i + 1))
+        order[i], order[j] = order[j], order[i]
+    for i in order:
+        home = block[i]
+        n_options = 1
+        option[0] = -1
+        score[0] = log_new
+        reachable = size[home] == 1
+        _unlink(i, block, head, follow, size)
+        n_near = m if everyone else nbr_ptr[i + 1] - nbr_ptr[i]
+        for e in range(n_near):
+            j = e if everyone else nbr[nbr_ptr[i] + e]
+            if j == i:
+                continue
+            k = block[j]
+            known = False
+            for p in range(1, n_options):
+                if option[p] == k:
+                    known = True
+                    break
+            if known:
+                continue
+            reachable = reachable or k == home
+            n = _members(k, head, follow, members)
+            option[n_options] = k
+            score[n_options] = joining(i, members, n, records, levels, doubt, model, work)
+            n_options += 1
+        to = home
+        if reachable:
+            top = score[:n_options].max()
+            total = 0.0
+            for p in range(n_options):
+                score[p] = math.exp(score[p] - top)
+                total += score[p]
+            u = next_uniform(stream) * total
+            p = 0
+            while p < n_options - 1 and u >= score[p]:
+                u -= score[p]
+                p += 1
+            to = option[p]
+            if to < 0:
+                to = home if size[home] == 0 else _free_block(i, size)
+        _insert(i, to, block, head, follow, size)
 
 
 @nb.njit(cache=True, nogil=True)
 def gibbs_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, nbr_ptr, nbr, codes, theta, alpha, share, log_new,
-    n_burn, n_keep, seed, label, head, follow, size, weight,
+    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, model, log_new, n_burn, n_keep, seed, label, weight,
     pair_probability, alone, repeats, stats, class_weight, blocks,
 ):  # fmt: skip
     """Collapsed Gibbs with split–merge proposals on components lo..hi-1, going on from `label`.
 
     Every kept sweep adds `weight` to the edges whose records are together and to the records alone; the statistics
     are those of the last partition, times `weight · n_keep`. `blocks` (n_keep,) is increased by the number of blocks.
-    A record whose block holds none of its neighbours is not moved until one joins, which keeps the kernel reversible.
     """
     stream = np.zeros(1, np.uint64)
-    work = np.empty((3, max(codes.shape[1], len(share))))
+    work = scratch(model)
     for c in range(lo, hi):
         records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
         m = len(records)
-        n_edges = edge_ptr[c + 1] - edge_ptr[c]
-        _link(records, label, head, follow, size)
-        members = np.empty(m, np.int32)
-        one = np.empty(m, np.int32)
-        two = np.empty(m, np.int32)
-        order = records.copy()
-        option = np.empty(m + 1, np.int32)
-        score = np.empty(m + 1, np.float64)
+        levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
+        compare_kernel(records, model, levels, doubt)
+        nbr_ptr, nbr, ends = _neighbours(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
+        block, head = np.empty(m, np.int32), np.empty(m, np.int32)
+        follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
+        members, one, two = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32)
+        _link(records, label, block, head, follow, size)
+        order = np.arange(m).astype(np.int32)
+        option, score = np.empty(m + 1, np.int32), np.empty(m + 1, np.float64)
         stream[0] = mix64(np.uint64(seed) ^ mix64(np.uint64(records[0] + 1)))
         for sweep in range(n_burn + n_keep):
-            for i in range(m - 1, 0, -1):
-                j = int(next_uniform(stream) * (i + 1))
-                order[i], order[j] = order[j], order[i]
-            for i in range(m):
-                r = order[i]
-                home = label[r]
-                n_options = 1
-                option[0] = -1
-                score[0] = log_new
-                reachable = size[home] == 1
-                if m <= _ALL_BLOCKS_UP_TO:
-                    n_near = m
-                else:
-                    n_near = nbr_ptr[r + 1] - nbr_ptr[r]
-                _unlink(r, label, head, follow, size)
-                for e in range(n_near):
-                    s = records[e] if m <= _ALL_BLOCKS_UP_TO else nbr[nbr_ptr[r] + e]
-                    if s == r:
-                        continue
-                    k = label[s]
-                    known = False
-                    for p in range(1, n_options):
-                        if option[p] == k:
-                            known = True
-                            break
-                    if known:
-                        continue
-                    reachable = reachable or k == home
-                    n = _members(k, head, follow, members)
-                    option[n_options] = k
-                    score[n_options] = _joining(r, members, n, codes, theta, alpha, share, work)
-                    n_options += 1
-                to = home
-                if reachable:
-                    top = score[:n_options].max()
-                    total = 0.0
-                    for p in range(n_options):
-                        score[p] = math.exp(score[p] - top)
-                        total += score[p]
-                    u = next_uniform(stream) * total
-                    p = 0
-                    while p < n_options - 1 and u >= score[p]:
-                        u -= score[p]
-                        p += 1
-                    to = option[p]
-                    if to < 0:
-                        to = home if size[home] == 0 else _free_label(records, i, size)
-                _insert(r, to, label, head, follow, size)
+            _gibbs_sweep(
+                order, nbr_ptr, nbr, records, levels, doubt, model, log_new, block, head, follow, size, stream,
+                members, option, score, work,
+            )  # fmt: skip
             for _ in range(max(1, m // 4)):
-                e = edge_ptr[c] + min(int(next_uniform(stream) * n_edges), n_edges - 1)
-                a, b = edge_a[e], edge_b[e]
+                e = min(int(next_uniform(stream) * len(ends)), len(ends) - 1)
+                a, b = ends[e, 0], ends[e, 1]
                 if next_uniform(stream) < 0.5:
                     a, b = b, a
                 _split_merge(
-                    a, b, records, e, codes, theta, alpha, share, log_new, label, head, follow, size, stream,
+                    a, b, e, records, levels, doubt, model, log_new, block, head, follow, size, stream,
                     members, one, two, work,
                 )  # fmt: skip
             if sweep < n_burn:
                 continue
-            for e in range(edge_ptr[c], edge_ptr[c + 1]):
-                if label[edge_a[e]] == label[edge_b[e]]:
-                    pair_probability[e] += weight
-            for r in records:
-                if size[label[r]] == 1:
-                    alone[r] += weight
-                if head[label[r]] == r:
+            for e in range(len(ends)):
+                if block[ends[e, 0]] == block[ends[e, 1]]:
+                    pair_probability[edge_ptr[c] + e] += weight
+            for i in range(m):
+                if size[block[i]] == 1:
+                    alone[records[i]] += weight
+                if head[block[i]] == i:
                     blocks[sweep - n_burn] += 1.0
-        for i in range(m):
-            k = records[i]
+        for k in range(m):
             if size[k] > 1:
                 n = _members(k, head, follow, members)
                 members[:n].sort()
-                add_block_stats(
-                    members, n, weight * n_keep, codes, theta, alpha, share, work, stats, class_weight, repeats
+                add_stats(
+                    members, n, weight * n_keep, records, levels, doubt, model, work, stats, class_weight, repeats
                 )
+        _publish(records, label, block)
+
+
+@nb.njit(cache=True, nogil=True)
+def blocks_weight_kernel(block_ptr, block_record, model):  # type: ignore[no-untyped-def]
+    """Λ of blocks given as CSR with ascending records, (B,) float64."""
+    out = np.zeros(len(block_ptr) - 1)
+    work = scratch(model)
+    for k in range(len(out)):
+        records = block_record[block_ptr[k] : block_ptr[k + 1]]
+        m = len(records)
+        if m > 1:
+            levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
+            compare_kernel(records, model, levels, doubt)
+            out[k] = block_weight(np.arange(m).astype(np.int32), m, records, levels, doubt, model, work)
+    return out
 
 
 @nb.njit(cache=True, nogil=True)

@@ -98,6 +98,9 @@ def exact_model(records: Records, prior: Prior) -> BlockModel:
     return block_model(
         records,
         Evidence(
-            prior, Noise.single(prior.concentration), SimilarValues.none(prior.value_ptr), Relations.none(records.n_fields)
+            prior,
+            Noise.single(prior.concentration),
+            SimilarValues.none(prior.value_ptr),
+            Relations.none(records.n_fields),
         ),
     )

@@ -1,4 +1,4 @@
-"""Evidence of pairs of records under the model, from codes (model.md section 2, for blocks of two)."""
+"""Levels and evidence of pairs of records (model.md sections 2, 5 and 6, for blocks of two)."""
 
 from __future__ import annotations
 
@@ -7,36 +7,109 @@ import math
 import numba as nb
 import numpy as np
 
-from vber_cli.model.noise import Noise
-from vber_cli.model.prior import Prior
-from vber_cli.model.types import FloatArray, IntArray, Records
+from vber_cli.engine.block_model import BlockModel
+from vber_cli.engine.local_kernels import doubt_of, level_of
+from vber_cli.model.types import FloatArray, IntArray
 
 
 @nb.njit(cache=True, nogil=True)
-def _pair_kernel(a, b, codes, value_ptr, match, mismatch, log_share):  # type: ignore[no-untyped-def]
-    n_classes = len(log_share)
-    out = np.empty(len(a), np.float64)
-    score = np.empty(n_classes, np.float64)
+def _levels_kernel(a, b, model, out):  # type: ignore[no-untyped-def]
     for i in range(len(a)):
-        score[:] = log_share
-        for f in range(codes.shape[1]):
-            v, w = codes[a[i], f], codes[b[i], f]
-            if v >= 0 and w >= 0:
-                for q in range(n_classes):
-                    score[q] += match[q, value_ptr[f] + v] if v == w else mismatch[q, f]
+        for f in range(model.codes.shape[1]):
+            out[i, f] = level_of(model.codes[a[i], f], model.codes[b[i], f], f, model)
+
+
+@nb.njit(cache=True, nogil=True)
+def _evidence_kernel(b, levels, model):  # type: ignore[no-untyped-def]
+    n_classes, n_fields = model.alpha.shape
+    link = np.empty(len(b), np.float64)
+    doubt = np.zeros(len(b), np.float64)
+    score = np.empty(n_classes, np.float64)
+    # per class, field and level: the factor; of identical values the parts before and after the division by θ
+    factor = np.empty((n_classes, n_fields, 4), np.float64)
+    for q in range(n_classes):
+        for f in range(n_fields):
+            alpha = model.alpha[q, f]
+            factor[q, f, 0] = model.copy[q, f, 0] / (alpha + 1.0)
+            factor[q, f, 1] = (alpha + model.copy[q, f, 1]) / (alpha + 1.0)
+            factor[q, f, 2] = (alpha + model.copy[q, f, 2]) / (alpha + 1.0)
+            factor[q, f, 3] = alpha / (alpha + 1.0)
+    for i in range(len(b)):
+        for q in range(n_classes):
+            product = 1.0
+            total = math.log(model.share[q])
+            for f in range(n_fields):
+                level = levels[i, f]
+                if level == 0:
+                    product *= factor[q, f, 0] / model.theta[b[i], f] + factor[q, f, 3]
+                elif level < 4:
+                    product *= factor[q, f, level]
+                if product > 1e200 or product < 1e-200:
+                    total += math.log(product)
+                    product = 1.0
+            score[q] = total + math.log(product)
         top = score.max()
         total = 0.0
         for q in range(n_classes):
             total += math.exp(score[q] - top)
-        out[i] = top + math.log(total)
+        link[i] = top + math.log(total)
+        if len(model.relation_odds) > 0:
+            doubt[i] = doubt_of(b[i], levels[i], model)
+    return link, doubt
+
+
+def pair_levels(model: BlockModel, a: IntArray, b: IntArray) -> np.ndarray:
+    """(P, F) int8 levels of pairs: 0 identical, 1 close, 2 near, 3 other, 9 missing on either side."""
+    out = np.empty((len(a), model.codes.shape[1]), np.int8)
+    _levels_kernel(a, b, model, out)
     return out
 
 
-def pair_evidence(records: Records, prior: Prior, noise: Noise, a: IntArray, b: IntArray) -> FloatArray:
-    """(P,) float64 nats: log m({a, b}) − log m({a}) − log m({b}) under the noise classes and the prior's θ."""
-    sizes = np.diff(prior.value_ptr)
-    alpha = np.repeat(noise.concentration, sizes, axis=1)
-    match = np.log(alpha * prior.base + 1.0) - np.log((alpha + 1.0) * prior.base)
-    mismatch = np.log(noise.concentration) - np.log1p(noise.concentration)
-    log_share = np.log(noise.share)
-    return np.asarray(_pair_kernel(a, b, records.codes, prior.value_ptr, match, mismatch, log_share))
+def pair_evidence(model: BlockModel, b: IntArray, levels: np.ndarray) -> tuple[FloatArray, FloatArray]:
+    """Evidence of pairs in nats.
+
+    Parameters
+    ----------
+    model
+        The block model.
+    b
+        (P,) the later record of each pair, whose θ counts where the values are identical.
+    levels
+        (P, F) from `pair_levels`.
+
+    Returns
+    -------
+    tuple
+        (P,) log m({a, b}) − log m({a}) − log m({b}) by noise alone, and (P,) the doubt to be taken off it.
+    """
+    return _evidence_kernel(b, levels, model)
+
+
+@nb.njit(cache=True, nogil=True)
+def _relation_kernel(b, levels, log_level, model, out):  # type: ignore[no-untyped-def]
+    for i in range(len(b)):
+        reference = 0.0
+        product = 1.0
+        for f in range(levels.shape[1]):
+            level = levels[i, f]
+            if level == 0:
+                product *= model.theta[b[i], f]
+            elif level < 4:
+                product *= model.unrelated[f, level]
+            if product < 1e-200:
+                reference += math.log(product)
+                product = 1.0
+        reference += math.log(product)
+        for c in range(len(log_level)):
+            total = -reference
+            for f in range(levels.shape[1]):
+                if levels[i, f] < 4:
+                    total += log_level[c, f, levels[i, f]]
+            out[i, c] = total
+
+
+def relation_evidence(model: BlockModel, b: IntArray, levels: np.ndarray, level: FloatArray) -> FloatArray:
+    """(P, C) float64 nats: log LR_c of pairs, relation c with level probabilities (C, F, 4) against unrelated."""
+    out = np.empty((len(b), len(level)), np.float64)
+    _relation_kernel(b, levels, np.log(np.maximum(level, 1e-300)), model, out)
+    return out

@@ -8,7 +8,9 @@ import numpy as np
 
 from vber_cli.engine.block_kernels import components_kernel
 from vber_cli.engine.partition_kernels import MAX_EXACT
-from vber_cli.model.types import IntArray, LongArray
+from vber_cli.model.types import FloatArray, IntArray, LongArray
+
+MAX_COMPONENT = 600  # larger ones are thinned: the work grows with the square
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,6 @@ class Graph:
     pair_ptr, pair_a, pair_b
         CSR over components: of a small one all its pairs, (0,1), (0,2) … in the order of its records; of a large one
         its candidate edges.
-    nbr_ptr, nbr
-        CSR over records: neighbours along the edges of large components.
     """
 
     n_records: int
@@ -35,8 +35,6 @@ class Graph:
     pair_ptr: LongArray
     pair_a: IntArray
     pair_b: IntArray
-    nbr_ptr: LongArray
-    nbr: IntArray
 
     @property
     def n_components(self) -> int:
@@ -78,9 +76,6 @@ def build_graph(a: IntArray, b: IntArray, n_records: int) -> Graph:
     by_component = np.argsort(comp_of_record[edge_a], kind="stable")
     edge_a, edge_b = edge_a[by_component], edge_b[by_component]
     counts[n_small:] = np.bincount(comp_of_record[edge_a] - n_small, minlength=len(comp_size) - n_small)
-    ends = np.concatenate([edge_a, edge_b])
-    nbr_order = np.argsort(ends, kind="stable")
-    nbr_ptr = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n_records))]).astype(np.int64)
     return Graph(
         n_records,
         n_small,
@@ -89,6 +84,24 @@ def build_graph(a: IntArray, b: IntArray, n_records: int) -> Graph:
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         np.concatenate([*firsts, edge_a]).astype(np.int32),
         np.concatenate([*seconds, edge_b]).astype(np.int32),
-        nbr_ptr,
-        np.concatenate([edge_b, edge_a])[nbr_order].astype(np.int32),
     )
+
+
+def thin(a: IntArray, b: IntArray, strength: FloatArray, n_records: int) -> np.ndarray:
+    """(E,) bool: the edges to keep so that no component has more than MAX_COMPONENT records.
+
+    Within a component that is too large the weaker half of the edges is dropped, again and again. What is dropped is
+    still counted, pair by pair; only its effect on the pairs around it is lost.
+    """
+    keep = np.ones(len(a), dtype=bool)
+    while True:
+        root = components_kernel(a[keep], b[keep], n_records)
+        large = np.bincount(root, minlength=n_records) > MAX_COMPONENT
+        inside = np.flatnonzero(keep & large[root[a]])
+        if len(inside) == 0:
+            return keep
+        owner = root[a[inside]]
+        order = np.lexsort((inside, strength[inside], owner))
+        rank = np.arange(len(order)) - np.searchsorted(owner[order], owner[order], side="left")
+        count = np.bincount(owner, minlength=n_records)[owner[order]]
+        keep[inside[order[rank < (count + 1) // 2]]] = False

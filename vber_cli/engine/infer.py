@@ -8,15 +8,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from vber_cli.engine import cavi, hyper
+from vber_cli.engine.block_model import BlockModel, Evidence, block_model
 from vber_cli.engine.cavi import Linkage
 from vber_cli.engine.decide import Expected, Membership, decide, expected_scores, membership
-from vber_cli.engine.learn import Hyperparameters, Settings, choose_noise, learn, split_pairs
+from vber_cli.engine.learn import (
+    CandidatePairs,
+    Hyperparameters,
+    Settings,
+    choose_noise,
+    choose_relations,
+    learn,
+    sharpen_relations,
+    split_pairs,
+    with_levels,
+)
 from vber_cli.engine.link_posterior import LinkPosterior, link_posterior
 from vber_cli.engine.moves import greedy_labels
-from vber_cli.engine.optimise import Optimum, Step, argmax_labels, optimise
+from vber_cli.engine.optimise import Limits, Optimum, Step, argmax_labels, optimise
 from vber_cli.engine.start import start_at_random, start_from_records
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
+from vber_cli.model.relations import Relations
+from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import FloatArray, IntArray, Records
 
 _FIRST_ROUNDS = 4  # of learning, on the first candidates; then candidates are planned anew
@@ -25,18 +38,32 @@ STARTS = {"records": start_from_records, "random": start_at_random}
 
 @dataclass(frozen=True)
 class Learned:
-    """Hyperparameters and the evidence for the number of noise classes (BIC, larger is better)."""
+    """Hyperparameters, and the BIC of the numbers of noise classes and of relations that were tried (larger is better).
+
+    Attributes
+    ----------
+    hyperparameters, pairs
+        What was learned, and the candidates it was learned from.
+    noise_bic, relation_bic
+        By number of classes.
+    """
 
     hyperparameters: Hyperparameters
+    pairs: CandidatePairs
     noise_bic: dict[int, float]
+    relation_bic: dict[int, float]
 
 
-def first_guess(records: Records, prior: Prior, settings: Settings) -> Hyperparameters:
-    """Where learning starts: one record in ten a duplicate."""
+def first_guess(records: Records, prior: Prior, similar: SimilarValues, settings: Settings) -> Hyperparameters:
+    """Where learning starts: one record in ten a duplicate, exact copies or whatever near values there are."""
     n = max(0.9 * records.n_records, 1.0)
     if settings.learn_base:
         prior = hyper.learn_base(records, prior, np.zeros(records.codes.shape))
-    return Hyperparameters(prior, Noise.single(prior.concentration), n, settings.occupancy.log_new(n))
+    chance = similar.chance_levels(prior)[:, 1:3] > 0
+    levels = np.column_stack([np.ones(records.n_fields), 0.06 * chance[:, 0], 0.04 * chance[:, 1]])
+    noise = Noise.single(prior.concentration, levels / levels.sum(axis=1, keepdims=True))
+    evidence = Evidence(prior, noise, similar, Relations.none(records.n_fields))
+    return Hyperparameters(evidence, n, settings.occupancy.log_new(n))
 
 
 def learn_from(
@@ -44,7 +71,7 @@ def learn_from(
     find_pairs: Callable[[Hyperparameters], tuple[IntArray, IntArray]],
     start: Hyperparameters,
     settings: Settings,
-) -> tuple[Learned, tuple[IntArray, IntArray]]:
+) -> Learned:
     """Learn on a first set of candidates, plan them anew with what was learned, and learn to convergence.
 
     Parameters
@@ -53,23 +80,22 @@ def learn_from(
         The data and where to start.
     find_pairs
         Candidates (a, b), a < b, under given hyperparameters.
-
-    Returns
-    -------
-    tuple
-        What was learned, and the candidates it was learned from.
     """
-    pairs = find_pairs(start)
-    now = learn(records, pairs, start, settings, _FIRST_ROUNDS)
-    bic: dict[int, float] = {}
-    if settings.learn_concentration:
-        now, bic = choose_noise(records, pairs, now, settings)
+    noise_bic: dict[int, float] = {}
+    relation_bic: dict[int, float] = {}
+    now = start
+    for last in (False, True):
+        pairs = with_levels(block_model(records, now.evidence), find_pairs(now))
+        if settings.learn_relations:
+            now, relation_bic = choose_relations(records, pairs, now, settings)
         now = learn(records, pairs, now, settings, _FIRST_ROUNDS)
-    pairs = find_pairs(now)
-    if settings.learn_concentration:
-        now, bic = choose_noise(records, pairs, now, settings)
-    now = learn(records, pairs, now, settings)
-    return Learned(now, bic), pairs
+        if settings.learn_concentration:
+            now, noise_bic = choose_noise(records, pairs, now, settings)
+        now = learn(records, pairs, now, settings, *(() if last else (_FIRST_ROUNDS,)))
+        if settings.learn_relations and last:
+            now = sharpen_relations(records, pairs, now, settings)
+            now = learn(records, pairs, now, settings)
+    return Learned(now, pairs, noise_bic, relation_bic)
 
 
 @dataclass(frozen=True)
@@ -84,7 +110,7 @@ class Result:
         A and K.
     label, membership
         The assignment (0..n−1) and how sure it is.
-    posterior, expected
+    posterior, expected, model
         None with the literal updates, which have no link posterior.
     """
 
@@ -95,6 +121,7 @@ class Result:
     membership: Membership
     posterior: LinkPosterior | None
     expected: Expected | None
+    model: BlockModel | None
 
 
 def run_literal(
@@ -120,7 +147,14 @@ def run_literal(
     )
     label = argmax_labels(fitted.linkage)
     return Result(
-        prior, n_individuals, Optimum(fitted, fitted.elbo, False), label, _by_phi(fitted.linkage, label), None, None
+        prior,
+        n_individuals,
+        Optimum(fitted, fitted.elbo, False),
+        label,
+        _by_phi(fitted.linkage, label),
+        None,
+        None,
+        None,
     )
 
 
@@ -147,7 +181,7 @@ def _by_phi(linkage: Linkage, label: IntArray) -> Membership:
 
 def run_moves(
     records: Records,
-    pairs: tuple[IntArray, IntArray],
+    pairs: CandidatePairs,
     learned: Hyperparameters,
     settings: Settings,
     start: str,
@@ -178,15 +212,17 @@ def run_moves(
     """
     found = link_posterior(records, pairs, learned, settings, on_draw)
     n_individuals = settings.occupancy.n_individuals or max(round(settings.occupancy.mean(found.n.mean)), 1)
-    split = split_pairs(records, pairs, learned)
+    model = block_model(records, learned.evidence)
+    graph = split_pairs(model, pairs, learned.log_new).graph
     linkage = None if start == "auto" else STARTS[start](records, n_individuals, settings.seed)
     if settings.occupancy.n_individuals is None:
         # K is the most probable one given n, but never fewer than the individuals that the moves leave
-        greedy = greedy_labels(records, learned.prior, learned.log_new, split.graph, settings.threads)
+        greedy = greedy_labels(model, learned.log_new, graph, settings.threads)
         n_individuals = max(n_individuals, len(np.unique(greedy)))
+    prior = learned.evidence.prior
     optimum = optimise(
-        records, learned.prior, n_individuals, learned.log_new, split.graph, pairs, linkage,
-        max_sweeps=max_sweeps, tol=tol, threads=settings.threads, on_step=on_step,
+        records, prior, model, n_individuals, learned.log_new, graph, (pairs.a, pairs.b), linkage,
+        Limits(max_sweeps, tol, settings.threads), on_step,
     )  # fmt: skip
     if optimum.forced:
         label = argmax_labels(optimum.fit.linkage)
@@ -195,13 +231,14 @@ def run_moves(
     mass = float(found.probability.sum())
     missed = mass * missed_share / max(1.0 - missed_share, 1e-9)
     return Result(
-        learned.prior,
+        prior,
         n_individuals,
         optimum,
         label,
         membership(label, found.a, found.b, found.probability, found.alone),
         found,
         expected_scores(label, found.a, found.b, found.probability, missed),
+        model,
     )
 
 

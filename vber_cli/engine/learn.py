@@ -1,21 +1,22 @@
-"""From candidate pairs to hyperparameters: variational EM on the link posterior (model.md sections 3, 4, 6 and 7)."""
+"""From candidate pairs to hyperparameters: variational EM on the link posterior (model.md sections 3 to 7)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vber_cli.engine import hyper
-from vber_cli.engine.evidence_kernels import pair_evidence
-from vber_cli.engine.graph import Graph, build_graph
+from vber_cli.engine.block_model import BlockModel, Evidence, block_model
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
+from vber_cli.engine.graph import Graph, build_graph, thin
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.noise_classes import choose_classes
 from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, expect
-from vber_cli.model.noise import Noise
+from vber_cli.engine.relation_classes import choose_structure, refit_relations
 from vber_cli.model.occupancy import Occupancy
-from vber_cli.model.prior import Prior
+from vber_cli.model.relations import Relations
 from vber_cli.model.types import FloatArray, IntArray, Records
 
 # Pairs below these odds do not join components: they are too weak to change what happens around them, and are counted
@@ -29,18 +30,17 @@ _SWEEPS = 18
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """A, the noise classes, and how many individuals there are.
+    """Everything learned.
 
     Attributes
     ----------
-    prior, noise
-        θ with the α_f of all noise classes together; the classes.
+    evidence
+        θ and α, the noise classes, the similar values, the relations.
     n, log_new
         Expected number of recorded individuals; log weight of one more.
     """
 
-    prior: Prior
-    noise: Noise
+    evidence: Evidence
     n: float
     log_new: float
 
@@ -53,8 +53,8 @@ class Settings:
     ----------
     occupancy
         The prior over the number of individuals, K fixed or not.
-    learn_concentration, learn_base
-        Whether α (and with it the noise classes) and θ are learned.
+    learn_concentration, learn_base, learn_relations
+        Whether α (with it the noise classes and levels), θ, and relations are learned.
     seed, threads
         The threads have no influence on the result.
     on_round
@@ -64,9 +64,26 @@ class Settings:
     occupancy: Occupancy
     learn_concentration: bool
     learn_base: bool
+    learn_relations: bool
     seed: int
     threads: int
     on_round: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True)
+class CandidatePairs:
+    """Pairs of records a < b and their levels, (P,), (P,) and (P, F) int8."""
+
+    a: IntArray
+    b: IntArray
+    levels: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    def take(self, keep: np.ndarray) -> CandidatePairs:
+        """Return some of the pairs."""
+        return CandidatePairs(self.a[keep], self.b[keep], self.levels[keep])
 
 
 @dataclass(frozen=True)
@@ -77,105 +94,154 @@ class PairGraph:
     ----------
     graph
         Components along the strong pairs.
-    weak_a, weak_b, weak_odds
+    weak, weak_odds
         The other pairs and their odds of being a link by themselves.
     """
 
     graph: Graph
-    weak_a: IntArray
-    weak_b: IntArray
+    weak: CandidatePairs
     weak_odds: FloatArray
 
 
-def split_pairs(records: Records, pairs: tuple[IntArray, IntArray], now: Hyperparameters) -> PairGraph:
-    """Build the components of the pairs that are strong enough under the current hyperparameters."""
-    a, b = pairs
-    log_odds = pair_evidence(records, now.prior, now.noise, a, b) - now.log_new
+def with_levels(model: BlockModel, pairs: tuple[IntArray, IntArray]) -> CandidatePairs:
+    """The pairs with their levels."""
+    return CandidatePairs(pairs[0], pairs[1], pair_levels(model, *pairs))
+
+
+def log_odds_of(model: BlockModel, pairs: CandidatePairs, log_new: float) -> FloatArray:
+    """(P,) float64: log odds of each pair being a link by itself."""
+    link, doubt = pair_evidence(model, pairs.b, pairs.levels)
+    return link - doubt - log_new
+
+
+def split_pairs(model: BlockModel, pairs: CandidatePairs, log_new: float) -> PairGraph:
+    """Build the components of the pairs that are strong enough."""
+    log_odds = log_odds_of(model, pairs, log_new)
+    n_records = len(model.codes)
     strong = log_odds > EDGE_LOG_ODDS
-    graph = build_graph(a[strong], b[strong], records.n_records)
+    strong[strong] = thin(pairs.a[strong], pairs.b[strong], log_odds[strong], n_records)
+    graph = build_graph(pairs.a[strong], pairs.b[strong], n_records)
     # within a small component every pair is looked at, the weak ones too
-    small = np.full(records.n_records, -1, dtype=np.int64)
+    small = np.full(n_records, -1, dtype=np.int64)
     small_sizes = np.diff(graph.comp_ptr[: graph.n_small + 1])
     small[graph.comp_record[: graph.comp_ptr[graph.n_small]]] = np.repeat(np.arange(graph.n_small), small_sizes)
-    weak = ~strong & ((small[a] < 0) | (small[a] != small[b]))
-    return PairGraph(graph, a[weak], b[weak], np.exp(log_odds[weak]))
+    weak = ~strong & ((small[pairs.a] < 0) | (small[pairs.a] != small[pairs.b]))
+    return PairGraph(graph, pairs.take(weak), np.exp(np.minimum(log_odds[weak], 50.0)))
 
 
-def without_faint(
-    records: Records, pairs: tuple[IntArray, IntArray], now: Hyperparameters
-) -> tuple[IntArray, IntArray]:
+def without_faint(model: BlockModel, pairs: CandidatePairs, log_new: float) -> CandidatePairs:
     """The pairs above FAINT_LOG_ODDS."""
-    a, b = pairs
-    keep = pair_evidence(records, now.prior, now.noise, a, b) - now.log_new > FAINT_LOG_ODDS
-    return a[keep], b[keep]
+    return pairs.take(log_odds_of(model, pairs, log_new) > FAINT_LOG_ODDS)
 
 
-def expectation(
-    records: Records, split: PairGraph, now: Hyperparameters, settings: Settings, number: int
-) -> Expectation:
+def expectation(model: BlockModel, split: PairGraph, log_new: float, settings: Settings, number: int) -> Expectation:
     """The E step: one pass over the components, and the weak pairs at first order."""
     chains = None
     if split.graph.n_components > split.graph.n_small:
-        greedy = greedy_labels(records, now.prior, now.log_new, split.graph, settings.threads)
-        chains = Chains(split.graph, 2, greedy)
+        chains = Chains(split.graph, 2, greedy_labels(model, log_new, split.graph, settings.threads))
     found = expect(
-        records, now.prior, now.noise, now.log_new, split.graph, chains,
+        model, log_new, split.graph, chains,
         seed=settings.seed * 7919 + number, draw=False, n_sweeps=_SWEEPS, threads=settings.threads,
     )  # fmt: skip
-    return add_weak_pairs(records, now.prior, now.noise, found, split.weak_a, split.weak_b, split.weak_odds)
+    return add_weak_pairs(model, found, split.weak.a, split.weak.b, split.weak_odds)
 
 
-def update(records: Records, now: Hyperparameters, found: Expectation, settings: Settings) -> Hyperparameters:
+def update(
+    records: Records, model: BlockModel, now: Hyperparameters, found: Expectation, settings: Settings
+) -> Hyperparameters:
     """The M step."""
-    prior, noise = now.prior, now.noise
+    evidence = now.evidence
+    prior, noise = evidence.prior, evidence.noise
     if settings.learn_concentration:
-        noise, overall = hyper.best_noise(found.stats, found.class_weight)
+        noise, overall = hyper.best_noise(found.stats, found.class_weight, model.unrelated[:, 1:3] > 0)
         prior = prior.with_concentration(overall)
     if settings.learn_base:
         prior = hyper.learn_base(records, prior, found.repeats)
     log_new = settings.occupancy.next_log_new(now.log_new, found.n_mean, found.n_variance)
-    return Hyperparameters(prior, noise, found.n_mean, log_new)
+    return Hyperparameters(replace(evidence, prior=prior, noise=noise), found.n_mean, log_new)
 
 
 def learn(
     records: Records,
-    pairs: tuple[IntArray, IntArray],
+    pairs: CandidatePairs,
     start: Hyperparameters,
     settings: Settings,
     max_rounds: int = _MAX_ROUNDS,
 ) -> Hyperparameters:
-    """Variational EM: the link posterior, then α, θ, n and K from it, and again.
+    """Variational EM: the link posterior, then noise, θ, n and K from it, and again.
 
     Stops when n moves by less than one in ten thousand and every α by less than two percent.
     """
     now = start
-    pairs = without_faint(records, pairs, start)
+    pairs = without_faint(block_model(records, start.evidence), pairs, start.log_new)
     for number in range(1, max_rounds + 1):
-        found = expectation(records, split_pairs(records, pairs, now), now, settings, number)
-        before, now = now, update(records, now, found, settings)
+        model = block_model(records, now.evidence)
+        found = expectation(model, split_pairs(model, pairs, now.log_new), now.log_new, settings, number)
+        before, now = now, update(records, model, now, found, settings)
         settings.on_round()
-        alpha_change = np.max(np.abs(np.log(now.prior.concentration / before.prior.concentration)), initial=0.0)
-        if abs(now.n - before.n) < 1e-4 * max(now.n, 1.0) and alpha_change < 2e-2:
+        change = np.log(now.evidence.prior.concentration / before.evidence.prior.concentration)
+        if abs(now.n - before.n) < 1e-4 * max(now.n, 1.0) and np.max(np.abs(change), initial=0.0) < 2e-2:
             break
     return now
 
 
-def agreement_of(records: Records, a: IntArray, b: IntArray) -> np.ndarray:
-    """(P, F) int8 of pairs of records: 1 agree, 0 differ, -1 missing on either side."""
-    left, right = records.codes[a], records.codes[b]
-    return np.where((left < 0) | (right < 0), -1, left == right).astype(np.int8)
+def possible_levels(model: BlockModel) -> np.ndarray:
+    """(F, 4) bool: levels that two values of the field can be at."""
+    out = np.ones((model.codes.shape[1], 4), dtype=bool)
+    out[:, 1:3] = model.unrelated[:, 1:3] > 0
+    return out
 
 
 def choose_noise(
-    records: Records, pairs: tuple[IntArray, IntArray], now: Hyperparameters, settings: Settings
+    records: Records, pairs: CandidatePairs, now: Hyperparameters, settings: Settings
 ) -> tuple[Hyperparameters, dict[int, float]]:
     """The noise classes that the clear links (probability above one half) show, and the BIC of each number of them."""
-    split = split_pairs(records, without_faint(records, pairs, now), now)
-    found = expectation(records, split, now, settings, 0)
-    n_graph = len(split.graph.pair_a)
-    probability = found.pair_probability[:n_graph]
+    model = block_model(records, now.evidence)
+    split = split_pairs(model, without_faint(model, pairs, now.log_new), now.log_new)
+    found = expectation(model, split, now.log_new, settings, 0)
+    graph = split.graph
+    probability = found.pair_probability[: len(graph.pair_a)]
     clear = probability > 0.5
-    choice = choose_classes(
-        agreement_of(records, split.graph.pair_a[clear], split.graph.pair_b[clear]), probability[clear], settings.seed
-    )
-    return Hyperparameters(now.prior, choice.noise, now.n, now.log_new), choice.bic
+    levels = pair_levels(model, graph.pair_a[clear], graph.pair_b[clear])
+    choice = choose_classes(levels, probability[clear], possible_levels(model), settings.seed)
+    return replace(now, evidence=replace(now.evidence, noise=choice.noise)), choice.bic
+
+
+def choose_relations(
+    records: Records, pairs: CandidatePairs, now: Hyperparameters, settings: Settings
+) -> tuple[Hyperparameters, dict[int, float]]:
+    """The number of classes of relations that the candidates speak for, with fitting noise, and each number's BIC."""
+    model = block_model(records, now.evidence)
+    n = records.n_records
+    found = choose_structure(model, pairs.b, pairs.levels, possible_levels(model), n * (n - 1) / 2, settings.seed)
+    return replace(now, evidence=replace(now.evidence, noise=found.noise, relations=found.relations)), found.bic
+
+
+def sharpen_relations(
+    records: Records, pairs: CandidatePairs, now: Hyperparameters, settings: Settings
+) -> Hyperparameters:
+    """Relations fitted anew to what the full link posterior says are clearly different individuals."""
+    if now.evidence.relations.n_classes == 0:
+        return now
+    model = block_model(records, now.evidence)
+    near = without_faint(model, pairs, now.log_new)
+    split = split_pairs(model, near, now.log_new)
+    found = expectation(model, split, now.log_new, settings, 0)
+    graph = split.graph
+    known = np.concatenate([graph.pair_a, split.weak.a]).astype(np.int64) << 32
+    known |= np.concatenate([graph.pair_b, split.weak.b])
+    order = np.argsort(known)
+    key = (pairs.a.astype(np.int64) << 32) | pairs.b
+    at = np.minimum(np.searchsorted(known[order], key), max(len(known) - 1, 0))
+    probability = np.zeros(len(pairs))
+    if len(known):
+        hit = known[order][at] == key
+        probability[hit] = found.pair_probability[order][at[hit]]
+    n = records.n_records
+    relations = refit_relations(model, pairs.b, pairs.levels, probability, now.evidence.relations, n * (n - 1) / 2)
+    return replace(now, evidence=replace(now.evidence, relations=relations))
+
+
+def no_relations(now: Hyperparameters, n_fields: int) -> Hyperparameters:
+    """The same without relations."""
+    return replace(now, evidence=replace(now.evidence, relations=Relations.none(n_fields)))

@@ -9,15 +9,15 @@ as a sum over many components.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from vber_cli.engine import hyper
-from vber_cli.engine.evidence_kernels import pair_evidence
-from vber_cli.engine.learn import Hyperparameters, Settings, split_pairs, without_faint
+from vber_cli.engine.block_model import BlockModel, block_model
+from vber_cli.engine.learn import CandidatePairs, Hyperparameters, Settings, log_odds_of, split_pairs, without_faint
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.partition_kernels import MAX_EXACT
 from vber_cli.engine.posterior import Chains, add_weak_pairs, expect, log_weights_by_blocks, tiny_posterior
@@ -75,7 +75,7 @@ class LinkPosterior:
 
 def link_posterior(
     records: Records,
-    pairs: tuple[IntArray, IntArray],
+    pairs: CandidatePairs,
     learned: Hyperparameters,
     settings: Settings,
     on_draw: Callable[[], None] = lambda: None,
@@ -85,33 +85,33 @@ def link_posterior(
     Parameters
     ----------
     records, pairs, learned, settings
-        The data, the candidates (a, b), and what was learned from them.
+        The data, the candidates, and what was learned from them.
     on_draw
         Called after every draw.
     """
+    model = block_model(records, learned.evidence)
     if records.n_records <= MAX_EXACT:
-        return _tiny(records, learned, settings.occupancy)
+        return _tiny(model, settings.occupancy)
     rng = np.random.default_rng([settings.seed, 20_141])
-    split = split_pairs(records, without_faint(records, pairs, learned), learned)
-    graph = split.graph
+    split = split_pairs(model, without_faint(model, pairs, learned.log_new), learned.log_new)
+    graph, weak = split.graph, split.weak
     chains = None
     if graph.n_components > graph.n_small:
-        chains = Chains(graph, 4, greedy_labels(records, learned.prior, learned.log_new, graph, settings.threads))
+        chains = Chains(graph, 4, greedy_labels(model, learned.log_new, graph, settings.threads))
     n_draws = draws_for(records.n_records)
-    n_pairs = len(graph.pair_a) + len(split.weak_a)
-    probability, alone = np.zeros(n_pairs), np.zeros(records.n_records)
+    probability, alone = np.zeros(len(graph.pair_a) + len(weak)), np.zeros(records.n_records)
     moments, totals, chain_n, chain_pairs = [], [], [], None
-    noise, log_new = learned.noise, learned.log_new
+    log_new = learned.log_new
+    near = model.unrelated[:, 1:3] > 0
+    now = model
     for number in range(n_draws):
-        odds = split.weak_odds
-        if len(odds):
-            odds = np.exp(pair_evidence(records, learned.prior, noise, split.weak_a, split.weak_b) - log_new)
         found = expect(
-            records, learned.prior, noise, log_new, graph, chains,
+            now, log_new, graph, chains,
             seed=settings.seed * 7919 + 1000 + number, draw=True, n_sweeps=_SWEEPS if number else _FIRST_SWEEPS,
             threads=settings.threads,
         )  # fmt: skip
-        found = add_weak_pairs(records, learned.prior, noise, found, split.weak_a, split.weak_b, odds)
+        odds = np.exp(np.minimum(log_odds_of(now, weak, log_new), 50.0))
+        found = add_weak_pairs(now, found, weak.a, weak.b, odds)
         probability += found.pair_probability / n_draws
         alone += found.alone / n_draws
         moments.append((found.n_mean, max(found.n_variance, 1e-9)))
@@ -120,16 +120,17 @@ def link_posterior(
         chain_pairs = found.chain_pairs if chain_pairs is None else chain_pairs + found.chain_pairs
         n_now = float(np.clip(rng.normal(found.n_mean, np.sqrt(moments[-1][1])), 1.0, records.n_records))
         if settings.learn_concentration:
-            noise = hyper.draw_noise(found.stats, found.class_weight, rng)
+            noise = hyper.draw_noise(found.stats, found.class_weight, near, rng)
+            now = block_model(records, replace(learned.evidence, noise=noise))
         if settings.occupancy.n_individuals is None:
             k, weight = settings.occupancy.posterior(n_now)
             drawn = float(rng.choice(k, p=weight))
             totals.append(drawn)
             log_new = float(np.log(max(drawn - found.n_mean, 0.5)))
         on_draw()
-    a = np.concatenate([graph.pair_a, split.weak_a])
-    b = np.concatenate([graph.pair_b, split.weak_b])
-    a, b, probability = _with_faint(records, pairs, learned, a, b, probability, alone)
+    a = np.concatenate([graph.pair_a, weak.a])
+    b = np.concatenate([graph.pair_b, weak.b])
+    a, b, probability = _with_faint(model, pairs, learned.log_new, a, b, probability, alone)
     order = np.lexsort((b, a))
     sizes = np.diff(graph.comp_ptr)
     fixed = settings.occupancy.n_individuals
@@ -145,9 +146,9 @@ def link_posterior(
 
 
 def _with_faint(
-    records: Records,
-    pairs: tuple[IntArray, IntArray],
-    learned: Hyperparameters,
+    model: BlockModel,
+    pairs: CandidatePairs,
+    log_new: float,
     a: IntArray,
     b: IntArray,
     probability: FloatArray,
@@ -155,10 +156,9 @@ def _with_faint(
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """The pairs with the candidates added that were too faint to take part, each with its own small probability."""
     known = (a.astype(np.int64) << 32) | b
-    key = (pairs[0].astype(np.int64) << 32) | pairs[1]
-    faint = ~np.isin(key, known)
-    more_a, more_b = pairs[0][faint], pairs[1][faint]
-    log_odds = pair_evidence(records, learned.prior, learned.noise, more_a, more_b) - learned.log_new
+    faint = pairs.take(~np.isin((pairs.a.astype(np.int64) << 32) | pairs.b, known))
+    more_a, more_b = faint.a, faint.b
+    log_odds = log_odds_of(model, faint, log_new)
     p = alone[more_a] * alone[more_b] / (1.0 + np.exp(-log_odds))
     return np.concatenate([a, more_a]), np.concatenate([b, more_b]), np.concatenate([probability, p])
 
@@ -168,14 +168,14 @@ def draws_for(n_records: int) -> int:
     return int(np.clip(_WORK // max(n_records, 1), _MIN_DRAWS, _MAX_DRAWS))
 
 
-def _tiny(records: Records, learned: Hyperparameters, occupancy: Occupancy) -> LinkPosterior:
+def _tiny(model: BlockModel, occupancy: Occupancy) -> LinkPosterior:
     """Few enough records to sum over all their partitions, with the exact weight of every n."""
-    n = records.n_records
+    n = len(model.codes)
     log_h = np.array([-np.inf, *(occupancy.log_h(float(m)) for m in range(1, n + 1))])
-    pair, weight = tiny_posterior(records, learned.prior, learned.noise, log_h)
+    pair, weight = tiny_posterior(model, log_h)
     a, b = (index.astype(np.int32) for index in np.triu_indices(n, 1))
     # P(alone) is one minus P(some partner); for a record the partners' events overlap, so it is summed as blocks of one
-    alone = np.array([_alone(records, learned, log_h, r) for r in range(n)]) if n > 1 else np.ones(n)
+    alone = np.array([_alone(model, log_h, r) for r in range(n)]) if n > 1 else np.ones(n)
     numbers = np.arange(n + 1, dtype=np.float64)
     cumulative = np.cumsum(weight)
     tail = (1.0 - INTERVAL) / 2
@@ -195,13 +195,11 @@ def _tiny(records: Records, learned: Hyperparameters, occupancy: Occupancy) -> L
     return LinkPosterior(a, b, pair[a, b], alone, n_interval, total, 0, 1.0, 0.0, n)
 
 
-def _alone(records: Records, learned: Hyperparameters, log_h: FloatArray, record: int) -> float:
+def _alone(model: BlockModel, log_h: FloatArray, record: int) -> float:
     """P(record has no partner): the weight of partitions with it on its own, the others partitioned freely."""
-    rest = np.delete(np.arange(records.n_records, dtype=np.int32), record)
-    others = log_weights_by_blocks(records, learned.prior, learned.noise, rest)
-    everyone = log_weights_by_blocks(
-        records, learned.prior, learned.noise, np.arange(records.n_records, dtype=np.int32)
-    )
+    members = np.arange(len(model.codes), dtype=np.int32)
+    others = log_weights_by_blocks(model, np.delete(members, record))
+    everyone = log_weights_by_blocks(model, members)
     top = np.max(everyone + log_h)
     return float(np.exp(others + log_h[1:] - top).sum() / np.exp(everyone + log_h - top).sum())
 

@@ -19,32 +19,17 @@ import math
 import numba as nb
 import numpy as np
 
+from vber_cli.model.similar_kernels import value_level
+
 DEPTH = 32  # counts of earlier values beyond are kept at the last place
 FRESH, COPIES, SHOWN = 0, 1, 4
 N_STATS = 4 + DEPTH
-_BINARY_SEARCH_FROM = 16
 
 
 @nb.njit(cache=True, nogil=True)
 def level_of(v, w, f, model):  # type: ignore[no-untyped-def]
-    """Level of two codes of field f: 0 identical, 1 close, 2 near, 3 other, 9 missing on either side."""
-    if v < 0 or w < 0:
-        return 9
-    if v == w:
-        return 0
-    g = model.value_ptr[f] + v
-    h = model.value_ptr[f] + w
-    lo, hi = model.near_ptr[g], model.near_ptr[g + 1]
-    while hi - lo > _BINARY_SEARCH_FROM:
-        mid = (lo + hi) // 2
-        if model.near_value[mid] <= h:
-            lo = mid
-        else:
-            hi = mid
-    for e in range(lo, hi):
-        if model.near_value[e] == h:
-            return model.near_level[e]
-    return 3
+    """Level of two codes of field f (`model.similar_kernels`)."""
+    return value_level(v, w, f, model.value_ptr, model.near_ptr, model.near_value, model.near_level)
 
 
 @nb.njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""Joint moves on a hard partition that raise the symmetrised bound (model.md section 2)."""
+"""Joint moves on a hard partition (model.md section 2)."""
 
 from __future__ import annotations
 
@@ -8,24 +8,21 @@ from collections.abc import Callable
 import numpy as np
 
 from vber_cli.engine import block_kernels
-from vber_cli.engine.evidence_kernels import pair_evidence
+from vber_cli.engine.block_model import BlockModel
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.graph import Graph
 from vber_cli.engine.parallel import map_ranges
-from vber_cli.engine.posterior import component_parts, record_theta
-from vber_cli.model.noise import Noise
-from vber_cli.model.prior import Prior
-from vber_cli.model.types import FloatArray, IntArray, Records
-
-_ONE = np.ones(1)
+from vber_cli.engine.posterior import component_parts
+from vber_cli.model.types import IntArray
 
 
 class Partition:
-    """A partition of the records and the moves that change it; the weights are the paper's exact block marginals.
+    """A partition of the records and the moves that change it.
 
     Parameters
     ----------
-    records, prior
-        The data and A.
+    model
+        What weighs blocks; `block_model.exact_model` for moves on the symmetrised bound.
     log_new
         Log weight of one more individual.
     graph
@@ -36,23 +33,10 @@ class Partition:
         Has no influence on the result.
     """
 
-    def __init__(
-        self, records: Records, prior: Prior, log_new: float, graph: Graph, label: IntArray, threads: int
-    ) -> None:
+    def __init__(self, model: BlockModel, log_new: float, graph: Graph, label: IntArray, threads: int) -> None:
         self.label = label
-        self._records = records
-        self._graph = graph
-        self._log_new = log_new
-        self._threads = threads
-        self._theta = record_theta(records, prior)
-        self._alpha = prior.concentration[None, :]
-        self._lists = [np.zeros(records.n_records, np.int32) for _ in range(3)]
-        self._order = _edge_order(records, prior, graph)
-        ends = np.concatenate([graph.pair_a, graph.pair_b])
-        order = np.argsort(ends, kind="stable")
-        self._nbr = np.concatenate([graph.pair_b, graph.pair_a])[order]
-        counts = np.bincount(ends, minlength=records.n_records)
-        self._nbr_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._model, self._log_new, self._graph, self._threads = model, log_new, graph, threads
+        self._order = _edge_order(model, graph)
         self._parts = component_parts(graph, 0, graph.n_components)
 
     def merge(self) -> int:
@@ -60,8 +44,8 @@ class Partition:
         g = self._graph
         return self._run(
             lambda lo, hi: block_kernels.merge_kernel(
-                lo, hi, g.comp_ptr, g.comp_record, g.pair_ptr, g.pair_a, g.pair_b, self._order,
-                self._records.codes, self._theta, self._alpha, _ONE, self._log_new, self.label, *self._lists,
+                lo, hi, g.comp_ptr, g.comp_record, g.pair_ptr, g.pair_a, g.pair_b, self._order, self._model,
+                self._log_new, self.label,
             )
         )  # fmt: skip
 
@@ -70,20 +54,27 @@ class Partition:
         g = self._graph
         return self._run(
             lambda lo, hi: block_kernels.reassign_kernel(
-                lo, hi, g.comp_ptr, g.comp_record, self._nbr_ptr, self._nbr,
-                self._records.codes, self._theta, self._alpha, _ONE, self._log_new, self.label, *self._lists,
+                lo,
+                hi,
+                g.comp_ptr,
+                g.comp_record,
+                g.pair_ptr,
+                g.pair_a,
+                g.pair_b,
+                self._model,
+                self._log_new,
+                self.label,
             )
-        )  # fmt: skip
+        )
 
     def split(self) -> int:
         """Split blocks in two wherever that gains; returns how many were split."""
         g = self._graph
         return self._run(
             lambda lo, hi: block_kernels.split_kernel(
-                lo, hi, g.comp_ptr, g.comp_record,
-                self._records.codes, self._theta, self._alpha, _ONE, self._log_new, self.label, *self._lists,
+                lo, hi, g.comp_ptr, g.comp_record, self._model, self._log_new, self.label
             )
-        )  # fmt: skip
+        )
 
     def _run(self, work: Callable[[int, int], int]) -> int:
         return sum(int(n) for n in map_ranges(work, self._parts, self._threads))
@@ -94,9 +85,9 @@ class Partition:
         return len(np.unique(self.label))
 
 
-def greedy_labels(records: Records, prior: Prior, log_new: float, graph: Graph, threads: int) -> IntArray:
+def greedy_labels(model: BlockModel, log_new: float, graph: Graph, threads: int) -> IntArray:
     """(N,) int32 labels after greedy merges along the edges."""
-    partition = Partition(records, prior, log_new, graph, np.arange(records.n_records, dtype=np.int32), threads)
+    partition = Partition(model, log_new, graph, np.arange(graph.n_records, dtype=np.int32), threads)
     partition.merge()
     return partition.label
 
@@ -106,8 +97,8 @@ def symmetrised(elbo: float, n_individuals: int, n_occupied: int) -> float:
     return elbo + math.lgamma(n_individuals + 1) - math.lgamma(n_individuals - n_occupied + 1)
 
 
-def _edge_order(records: Records, prior: Prior, graph: Graph) -> np.ndarray:
+def _edge_order(model: BlockModel, graph: Graph) -> np.ndarray:
     """(P,) int64: the pairs of each component, by falling evidence."""
-    weight: FloatArray = pair_evidence(records, prior, Noise.single(prior.concentration), graph.pair_a, graph.pair_b)
+    link, doubt = pair_evidence(model, graph.pair_b, pair_levels(model, graph.pair_a, graph.pair_b))
     component = np.repeat(np.arange(graph.n_components), np.diff(graph.pair_ptr))
-    return np.lexsort((-weight, component)).astype(np.int64)
+    return np.lexsort((doubt - link, component)).astype(np.int64)

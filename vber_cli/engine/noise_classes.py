@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from vber_cli.model.noise import Noise
+from vber_cli.model.similar import N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray
 
 CLASS_COUNTS = (1, 2, 3, 4, 6, 8)
 _STARTS = 4
 _ROUNDS = 200
-_PRIOR_WEIGHT = 2.0  # comparisons; draws a class towards the field's overall mismatch share
+_PRIOR_WEIGHT = 2.0  # comparisons; draws a class towards the field's overall levels
+_LEVEL_PRIOR = np.array([8.5, 0.4, 0.3, 0.8])  # comparisons; draws the overall levels towards mostly identical
 
 
 @dataclass(frozen=True)
@@ -23,61 +25,70 @@ class Choice:
     bic: dict[int, float]
 
 
-def choose_classes(agreement: np.ndarray, weight: FloatArray, seed: int) -> Choice:
-    """Fit mixtures of independent mismatches to pairs that are links, and keep the one with the best BIC.
+def choose_classes(levels: np.ndarray, weight: FloatArray, possible: np.ndarray, seed: int) -> Choice:
+    """Fit mixtures of independent levels to pairs that are links, and keep the one with the best BIC.
 
     Parameters
     ----------
-    agreement
-        (P, F) int8: 1 agree, 0 differ, -1 missing on either side.
+    levels
+        (P, F) int8: 0 to 3, or 9 where a value is missing on either side.
     weight
         (P,) float64, how far each pair is a link.
+    possible
+        (F, 4) bool, levels that two values of the field can be at.
     seed
         Of the starts.
     """
-    patterns, inverse = np.unique(agreement, axis=0, return_inverse=True)
+    patterns, inverse = np.unique(levels, axis=0, return_inverse=True)
     count = np.bincount(inverse.ravel(), weights=weight, minlength=len(patterns)).astype(np.float64)
     total = count.sum()
-    observed = (patterns >= 0) * count[:, None]
-    overall = ((patterns == 0) * count[:, None]).sum(axis=0)
-    overall = (overall + 0.5) / (observed.sum(axis=0) + 10.0)
+    indicator = np.stack([patterns == level for level in range(N_LEVELS)], axis=2).astype(np.float64)
+    overall = (indicator * count[:, None, None]).sum(axis=0) + _LEVEL_PRIOR * possible
+    overall /= overall.sum(axis=1, keepdims=True)
     best: Noise | None = None
     bic: dict[int, float] = {}
     rng = np.random.default_rng(seed)
+    free = int(possible.sum() - len(possible))
     for n_classes in CLASS_COUNTS:
         if n_classes > 1 and total < 20 * n_classes:
             break
-        fits = [_fit(patterns, count, overall, n_classes, rng) for _ in range(_STARTS if n_classes > 1 else 1)]
-        log_likelihood, epsilon, share = max(fits, key=lambda fit: fit[0])
-        parameters = n_classes * patterns.shape[1] + n_classes - 1
+        fits = [_fit(indicator, count, overall, n_classes, rng) for _ in range(_STARTS if n_classes > 1 else 1)]
+        log_likelihood, p, share = max(fits, key=lambda fit: fit[0])
+        parameters = n_classes * free + n_classes - 1
         bic[n_classes] = log_likelihood - 0.5 * parameters * np.log(max(total, 2.0))
         if best is None or bic[n_classes] > max(value for key, value in bic.items() if key != n_classes):
-            best = Noise(epsilon / (1.0 - epsilon), share)
+            best = as_noise(p, share)
     if best is None:
         raise ValueError("no class count was tried")
     return Choice(best, bic)
 
 
+def as_noise(p: FloatArray, share: FloatArray) -> Noise:
+    """Noise classes from the level probabilities (Q, F, 4) of pairs: α / (1 + α) is that of the last level."""
+    other = np.clip(p[:, :, OTHER], 1e-6, 1 - 1e-6)
+    copies = p[:, :, :OTHER]
+    return Noise(other / (1.0 - other), copies / copies.sum(axis=2, keepdims=True), share)
+
+
 def _fit(
-    patterns: np.ndarray, count: FloatArray, overall: FloatArray, n_classes: int, rng: np.random.Generator
+    indicator: FloatArray, count: FloatArray, overall: FloatArray, n_classes: int, rng: np.random.Generator
 ) -> tuple[float, FloatArray, FloatArray]:
-    """EM for a mixture of products of Bernoullis with missing entries; (log likelihood, ε (Q, F), shares (Q,))."""
-    differ = (patterns == 0).astype(np.float64)
-    agree = (patterns == 1).astype(np.float64)
-    responsibility = rng.dirichlet(np.full(n_classes, 0.5), len(patterns))
+    """EM for a mixture of products of categoricals with missing entries; (log likelihood, p (Q, F, 4), shares)."""
+    n_patterns, n_fields, n_levels = indicator.shape
+    flat = indicator.reshape(n_patterns, -1)
+    responsibility = rng.dirichlet(np.full(n_classes, 0.5), n_patterns)
     before = -np.inf
     for _ in range(_ROUNDS):
         weighted = responsibility * count[:, None]
-        bad = weighted.T @ differ + _PRIOR_WEIGHT * overall
-        good = weighted.T @ agree + _PRIOR_WEIGHT * (1.0 - overall)
-        epsilon = bad / (bad + good)
+        p = (weighted.T @ flat).reshape(n_classes, n_fields, n_levels) + _PRIOR_WEIGHT * overall
+        p /= p.sum(axis=2, keepdims=True)
         share = (weighted.sum(axis=0) + 1.0) / (weighted.sum() + n_classes)
-        log_p = differ @ np.log(epsilon).T + agree @ np.log1p(-epsilon).T + np.log(share)
+        log_p = flat @ np.log(np.maximum(p, 1e-300)).reshape(n_classes, -1).T + np.log(share)
         top = log_p.max(axis=1, keepdims=True)
         log_total = top[:, 0] + np.log(np.exp(log_p - top).sum(axis=1))
         now = float(count @ log_total)
         responsibility = np.exp(log_p - log_total[:, None])
-        if now - before < 1e-4:
+        if now - before < 1e-4 * max(1.0, abs(now) * 1e-4):
             break
         before = now
-    return now, epsilon, share
+    return now, p, share

@@ -1,19 +1,25 @@
-"""The loop that maximises the bound: merges, moves and sweeps, each of which may only raise it (model.md section 2)."""
+"""The loop that maximises the bound: merges, moves and sweeps, each of which may only raise it (model.md section 2).
+
+The bound of a partition is log p(x, partition | K) with every equivalent labelling counted; in the paper's model that is
+the ELBO of its hard φ plus log K! / (K − n)!. Moves are judged by the weights of the full model, with near values, noise
+classes and relations; the sweeps are the paper's, and add to the bound what the ELBO gains when φ becomes soft.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vber_cli.engine import cavi
+from vber_cli.engine.block_kernels import blocks_weight_kernel
+from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.cavi import Fit, Linkage, Sweep
-from vber_cli.engine.evidence_kernels import pair_evidence
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.graph import Graph, build_graph
 from vber_cli.engine.moves import Partition, symmetrised
 from vber_cli.engine.start import relabel
-from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
 from vber_cli.model.types import IntArray, Records
 
@@ -77,26 +83,33 @@ def argmax_labels(linkage: Linkage) -> IntArray:
     return relabel(label)
 
 
+@dataclass(frozen=True)
+class Limits:
+    """When the sweeps stop, as in `cavi.fit`, and how many threads run; the sweeps of all rounds count together."""
+
+    max_sweeps: int
+    tol: float
+    threads: int
+
+
 def optimise(
     records: Records,
     prior: Prior,
+    model: BlockModel,
     n_individuals: int,
     log_new: float,
     graph: Graph,
     pairs: tuple[IntArray, IntArray],
     start: Linkage | None,
-    *,
-    max_sweeps: int,
-    tol: float,
-    threads: int,
+    limits: Limits,
     on_step: Callable[[Step], None],
 ) -> Optimum:
     """Raise the bound until neither moves nor sweeps do.
 
     Parameters
     ----------
-    records, prior, n_individuals
-        The data, A and K.
+    records, prior, model, n_individuals
+        The data, A of the sweeps, the weights of the moves, and K.
     log_new
         Log weight of one more individual, used to judge moves; the bound itself is always computed exactly.
     graph
@@ -105,37 +118,33 @@ def optimise(
         All candidates (a, b), along which individuals are merged further if K is fewer than the moves leave.
     start
         φ to sweep from before the first moves; None starts from greedy merges.
-    max_sweeps, tol, threads
-        As in `cavi.fit`; the sweeps of all rounds count together.
+    limits
+        Of the sweeps.
     on_step
         Called after every step.
     """
-    loop = _Loop(records, prior, n_individuals, log_new, max_sweeps, tol, threads, on_step)
-    if start is None:
-        label = np.arange(records.n_records, dtype=np.int32)
-    else:
-        fitted = loop.sweep(start)
-        label = argmax_labels(fitted.linkage)
-        graph = _with_blocks(graph, label)
-        label = _as_members(label)
+    loop = _Loop(records, prior, model, n_individuals, log_new, limits, on_step)
+    label = np.arange(records.n_records, dtype=np.int32)
+    if start is not None:
+        fitted = loop.first_sweeps(start)
         if not fitted.converged:
             return Optimum(fitted, loop.bound, False)
+        label = _as_members(argmax_labels(fitted.linkage))
+        graph = _with_blocks(graph, label)
     label = loop.moves(graph, label, greedy=start is None)
-    n_blocks = len(np.unique(label))
-    if n_blocks > n_individuals:
-        label = _force(records, prior, pairs, relabel(label), n_individuals)
+    if len(np.unique(label)) > n_individuals:
+        label = _force(model, pairs, relabel(label), n_individuals)
         return Optimum(loop.sweep(_keep_largest(records, label, n_individuals)), loop.bound, True)
-    best = loop.sweep(cavi.hard_linkage(records, relabel(label), n_individuals))
+    best = loop.settle(label)
     for _ in range(_MAX_ROUNDS):
         if not best.converged:
             break
-        found = argmax_labels(best.linkage)
-        wider = _with_blocks(graph, found)
         before = loop.bound
-        label = loop.moves(wider, _as_members(found), greedy=False)
+        found = _as_members(argmax_labels(best.linkage))
+        label = loop.moves(_with_blocks(graph, found), found, greedy=False)
         if loop.bound <= before:
             break
-        best = loop.sweep(cavi.hard_linkage(records, relabel(label), n_individuals))
+        best = loop.settle(label)
     return Optimum(best, loop.bound, False)
 
 
@@ -146,33 +155,54 @@ class _Loop:
         self,
         records: Records,
         prior: Prior,
+        model: BlockModel,
         n_individuals: int,
         log_new: float,
-        max_sweeps: int,
-        tol: float,
-        threads: int,
+        limits: Limits,
         on_step: Callable[[Step], None],
     ) -> None:
-        self.records, self.prior, self.n_individuals, self.log_new = records, prior, n_individuals, log_new
-        self.sweeps_left, self.tol, self.threads, self.on_step = max_sweeps, tol, threads, on_step
+        self.records, self.prior, self.model = records, prior, model
+        self.n_individuals, self.log_new, self.limits, self.on_step = n_individuals, log_new, limits, on_step
         self.sweeps_done = 0
         self.bound = -np.inf
+        self.beyond = 0.0  # what the full model adds to the symmetrised ELBO of the present partition
 
-    def sweep(self, start: Linkage) -> Fit:
+    def sweep(self, start: Linkage, on_step: Callable[[Step], None] | None = None) -> Fit:
         """CAVI sweeps to tolerance from a given φ."""
-
-        def on_sweep(sweep: Sweep, n: int) -> None:
-            self.bound = symmetrised(sweep.elbo, self.n_individuals, n)
-            self.on_step(Step("sweep", self.bound, sweep.elbo, sweep.max_change, n))
-
         n = min(start.n_stored, self.n_individuals)
+
+        def on_sweep(sweep: Sweep) -> None:
+            self.bound = symmetrised(sweep.elbo, self.n_individuals, n) + self.beyond
+            (on_step or self.on_step)(Step("sweep", self.bound, sweep.elbo, sweep.max_change, n))
+
         fitted = cavi.fit(
-            self.records, self.prior, start, max_sweeps=max(self.sweeps_left, 1), tol=self.tol, threads=self.threads,
-            on_sweep=lambda sweep: on_sweep(sweep, n),
-        )  # fmt: skip
-        self.sweeps_left -= fitted.n_sweeps
+            self.records,
+            self.prior,
+            start,
+            max_sweeps=max(self.limits.max_sweeps - self.sweeps_done, 1),
+            tol=self.limits.tol,
+            threads=self.limits.threads,
+            on_sweep=on_sweep,
+        )
         self.sweeps_done += fitted.n_sweeps
         return Fit(fitted.linkage, fitted.counts, fitted.elbo, self.sweeps_done, fitted.converged)
+
+    def settle(self, label: IntArray) -> Fit:
+        """Sweeps from the hard φ of a partition."""
+        return self.sweep(cavi.hard_linkage(self.records, relabel(label), self.n_individuals))
+
+    def first_sweeps(self, start: Linkage) -> Fit:
+        """Sweeps from a given φ, whose bounds are told once it is known what the full model adds to them."""
+        steps: list[Step] = []
+        fitted = self.sweep(start, steps.append)
+        label = argmax_labels(fitted.linkage)
+        if label.max(initial=0) < self.n_individuals:
+            elbo, bound = self._weigh(label)
+            self.beyond = bound - symmetrised(elbo, self.n_individuals, int(label.max()) + 1)
+        for step in steps:
+            self.bound = step.bound + self.beyond
+            self.on_step(replace(step, bound=self.bound))
+        return fitted
 
     def moves(self, graph: Graph, label: IntArray, *, greedy: bool) -> IntArray:
         """Moves until none is accepted; returns the labels of the best partition found.
@@ -180,7 +210,7 @@ class _Loop:
         Moves are judged with a common weight of a new individual, which is exact to the last link or two. A pass that
         would lower the bound all the same is undone and ends the moves.
         """
-        partition = Partition(self.records, self.prior, self.log_new, graph, label.copy(), self.threads)
+        partition = Partition(self.model, self.log_new, graph, label.copy(), self.limits.threads)
         steps = {"merge": partition.merge, "reassign": partition.reassign, "split": partition.split}
         kinds = ["merge", "reassign", "split"] if greedy else ["reassign", "split", "merge"]
         best = label
@@ -202,15 +232,26 @@ class _Loop:
         return best
 
     def _accept(self, kind: str, label: IntArray, count: int) -> bool:
-        linkage = cavi.hard_linkage(self.records, relabel(label), self.n_individuals)
-        counts = cavi.accumulate(self.records, self.prior, linkage, self.threads)
-        elbo = cavi.elbo(self.records, self.prior, linkage, counts)
-        bound = symmetrised(elbo, self.n_individuals, linkage.n_stored)
+        tidy = relabel(label)
+        elbo, bound = self._weigh(tidy)
         if bound <= self.bound:
             return False
+        n = int(tidy.max()) + 1
         self.bound = bound
-        self.on_step(Step(kind, bound, elbo, float(count), linkage.n_stored))
+        self.beyond = bound - symmetrised(elbo, self.n_individuals, n)
+        self.on_step(Step(kind, bound, elbo, float(count), n))
         return True
+
+    def _weigh(self, label: IntArray) -> tuple[float, float]:
+        """ELBO of the hard φ of a partition (labels 0..n−1), and its bound under the full model."""
+        linkage = cavi.hard_linkage(self.records, label, self.n_individuals)
+        counts = cavi.accumulate(self.records, self.prior, linkage, self.limits.threads)
+        elbo = cavi.elbo(self.records, self.prior, linkage, counts)
+        order = np.argsort(label, kind="stable").astype(np.int32)
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(label))]).astype(np.int64)
+        weight = float(np.sum(blocks_weight_kernel(ptr, order, self.model))) + float(np.sum(np.log(self.model.theta)))
+        weight -= self.records.n_records * float(np.log(self.n_individuals))
+        return elbo, symmetrised(weight, self.n_individuals, int(label.max()) + 1)
 
 
 def _as_members(label: IntArray) -> IntArray:
@@ -229,16 +270,14 @@ def _with_blocks(graph: Graph, label: IntArray) -> Graph:
     return build_graph((key >> 32).astype(np.int32), (key & 0xFFFFFFFF).astype(np.int32), len(label))
 
 
-def _force(
-    records: Records, prior: Prior, pairs: tuple[IntArray, IntArray], label: IntArray, n_individuals: int
-) -> IntArray:
+def _force(model: BlockModel, pairs: tuple[IntArray, IntArray], label: IntArray, n_individuals: int) -> IntArray:
     """Merge on against the evidence, the best candidate pairs first, until K individuals (or no candidates) are left.
 
     In each round the block pairs with the most evidence are merged, each block at most once.
     """
     a, b = pairs
-    weight = pair_evidence(records, prior, Noise.single(prior.concentration), a, b)
-    order = np.argsort(-weight, kind="stable")
+    link, doubt = pair_evidence(model, b, pair_levels(model, a, b))
+    order = np.argsort(doubt - link, kind="stable")
     a, b = a[order], b[order]
     excess = int(label.max()) + 1 - n_individuals
     while excess > 0:

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vber_cli.engine import block_kernels, partition_kernels
+from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.graph import Graph
+from vber_cli.engine.local_kernels import N_STATS
 from vber_cli.engine.parallel import map_ranges
-from vber_cli.engine.partition_kernels import BINS, DEPTH
-from vber_cli.model.noise import Noise
-from vber_cli.model.prior import Prior
-from vber_cli.model.types import FloatArray, IntArray, Records
+from vber_cli.model.types import FloatArray, IntArray
 
 _PARTS = 64  # the components are worked through in so many ranges, whatever the number of threads
 _SWEEP_BUDGET = 4e8  # elementary steps that Gibbs sampling may take in one call, over all large components
@@ -29,7 +28,7 @@ class Expectation:
     alone
         (N,) float64, P(no other record describes the same individual).
     stats
-        (Q, 2, F, DEPTH, BINS) sufficient statistics of the noise classes (`partition_kernels`).
+        (Q, F, N_STATS) sufficient statistics of the noise classes (`local_kernels`).
     class_weight
         (Q,) float64, records by noise class.
     repeats
@@ -61,16 +60,6 @@ class Chains:
         self.n_calls = 0
 
 
-def record_theta(records: Records, prior: Prior) -> FloatArray:
-    """(N, F) float64: θ of each record's own value, 1 where it is missing."""
-    out = np.ones(records.codes.shape)
-    for f in range(records.n_fields):
-        column = records.codes[:, f]
-        seen = column >= 0
-        out[seen, f] = prior.base[prior.value_ptr[f] + column[seen]]
-    return out
-
-
 def component_parts(graph: Graph, lo: int, hi: int) -> list[tuple[int, int]]:
     """Ranges of components with about equal numbers of pairs, the same for any number of threads."""
     if hi <= lo:
@@ -82,9 +71,7 @@ def component_parts(graph: Graph, lo: int, hi: int) -> list[tuple[int, int]]:
 
 
 def expect(
-    records: Records,
-    prior: Prior,
-    noise: Noise,
+    model: BlockModel,
     log_new: float,
     graph: Graph,
     chains: Chains | None,
@@ -98,8 +85,8 @@ def expect(
 
     Parameters
     ----------
-    records, prior, noise, log_new
-        The data, θ, the noise classes, and the log weight of one more individual.
+    model, log_new
+        What weighs blocks, and the log weight of one more individual.
     graph, chains
         The components, and the state of the chains in the large ones (None where there are none); advanced.
     seed
@@ -112,9 +99,9 @@ def expect(
     threads
         Has no influence on the result.
     """
-    theta = record_theta(records, prior)
-    n, n_fields = records.codes.shape
-    shape = (noise.n_classes, 2, n_fields, DEPTH, BINS)
+    n, n_fields = model.codes.shape
+    n_classes = len(model.share)
+    shape = (n_classes, n_fields, N_STATS)
     probability = np.zeros(len(graph.pair_a))
     alone = np.ones(n)
     alone[graph.comp_record] = 0.0
@@ -122,23 +109,22 @@ def expect(
     label = np.arange(n, dtype=np.int32)
 
     def small(lo: int, hi: int) -> tuple[FloatArray, FloatArray, float, float]:
-        stats, class_weight = np.zeros(shape), np.zeros(noise.n_classes)
+        stats, class_weight = np.zeros(shape), np.zeros(n_classes)
         mean, variance = partition_kernels.enumerate_kernel(
-            lo, hi, graph.comp_ptr, graph.comp_record, graph.pair_ptr, records.codes, theta,
-            noise.concentration, noise.share, log_new, np.uint64(seed), draw,
+            lo, hi, graph.comp_ptr, graph.comp_record, graph.pair_ptr, model, log_new, np.uint64(seed), draw,
             probability, alone, repeats, label, stats, class_weight,
         )  # fmt: skip
         return stats, class_weight, mean, variance
 
     results = map_ranges(small, component_parts(graph, 0, graph.n_small), threads)
     stats = sum((part[0] for part in results), np.zeros(shape))
-    class_weight = sum((part[1] for part in results), np.zeros(noise.n_classes))
+    class_weight = sum((part[1] for part in results), np.zeros(n_classes))
     mean = float(sum(part[2] for part in results))
     variance = float(sum(part[3] for part in results))
     chain_pairs, chain_n = np.zeros((0, 0)), np.zeros((0, 0))
     if chains is not None and graph.n_components > graph.n_small:
         chain_pairs, chain_n = _sample(
-            records, theta, noise, log_new, graph, chains, seed, n_sweeps, threads, alone, repeats, stats, class_weight
+            model, log_new, graph, chains, seed, n_sweeps, threads, alone, repeats, stats, class_weight
         )
         first = graph.pair_ptr[graph.n_small]
         probability[first:] = chain_pairs.mean(axis=0)
@@ -150,9 +136,7 @@ def expect(
 
 
 def _sample(
-    records: Records,
-    theta: FloatArray,
-    noise: Noise,
+    model: BlockModel,
     log_new: float,
     graph: Graph,
     chains: Chains,
@@ -165,18 +149,17 @@ def _sample(
     class_weight: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Advance every chain in the large components, adding to the statistics; pair probabilities and block counts."""
-    n, n_fields = records.codes.shape
+    n_fields = model.codes.shape[1]
     lo, hi = graph.n_small, graph.n_components
     first = graph.pair_ptr[lo]
-    steps = float(graph.pair_ptr[hi] - first) * n_fields * 8 * len(chains.labels) * noise.n_classes
+    steps = float(graph.pair_ptr[hi] - first) * n_fields * 8 * len(chains.labels) * len(model.share)
     n_keep = int(np.clip(_SWEEP_BUDGET / max(steps, 1.0), 4, max(n_sweeps * 2 // 3, 1)))
     n_burn = n_keep // 2
     weight = 1.0 / (n_keep * len(chains.labels))
-    shape = stats.shape
+    stats_shape, classes = stats.shape, len(class_weight)
     pairs, counts = [], []
     for c, label in enumerate(chains.labels):
         probability = np.zeros(len(graph.pair_a))
-        head, follow, size = (np.zeros(n, np.int32) for _ in range(3))
         chain_seed = np.uint64((seed * 1_000_003 + chains.n_calls * 101 + c) & 0xFFFFFFFFFFFFFFFF)
 
         def large(
@@ -184,15 +167,12 @@ def _sample(
             hi: int,
             label: IntArray = label,
             probability: FloatArray = probability,
-            lists: tuple[IntArray, IntArray, IntArray] = (head, follow, size),
             chain_seed: np.uint64 = chain_seed,
         ) -> tuple[FloatArray, FloatArray, FloatArray]:
-            part_stats, part_class, blocks = np.zeros(shape), np.zeros(noise.n_classes), np.zeros(n_keep)
+            part_stats, part_class, blocks = np.zeros(stats_shape), np.zeros(classes), np.zeros(n_keep)
             block_kernels.gibbs_kernel(
-                lo, hi, graph.comp_ptr, graph.comp_record, graph.pair_ptr, graph.pair_a, graph.pair_b,
-                graph.nbr_ptr, graph.nbr, records.codes, theta, noise.concentration, noise.share, log_new,
-                n_burn, n_keep, chain_seed, label, *lists, weight, probability, alone, repeats,
-                part_stats, part_class, blocks,
+                lo, hi, graph.comp_ptr, graph.comp_record, graph.pair_ptr, graph.pair_a, graph.pair_b, model, log_new,
+                n_burn, n_keep, chain_seed, label, weight, probability, alone, repeats, part_stats, part_class, blocks,
             )  # fmt: skip
             return part_stats, part_class, blocks
 
@@ -206,9 +186,7 @@ def _sample(
     return np.array(pairs), np.array(counts)
 
 
-def add_weak_pairs(
-    records: Records, prior: Prior, noise: Noise, found: Expectation, a: IntArray, b: IntArray, odds: FloatArray
-) -> Expectation:
+def add_weak_pairs(model: BlockModel, found: Expectation, a: IntArray, b: IntArray, odds: FloatArray) -> Expectation:
     """The same expectation with pairs that join no component counted on their own, at first order.
 
     Such a pair is a link with its own odds if neither record has a partner already. Its probability is appended to
@@ -216,17 +194,14 @@ def add_weak_pairs(
 
     Parameters
     ----------
-    records, prior, noise, found
+    model, found
         As in `expect`, and what that returned.
     a, b, odds
         (W,) the pairs, and the odds of each by itself.
     """
     probability = odds / (1.0 + odds) * found.alone[a] * found.alone[b]
-    partition_kernels.pair_stats_kernel(
-        a, b, probability, records.codes, record_theta(records, prior), noise.concentration, noise.share,
-        found.stats, found.class_weight, found.repeats,
-    )  # fmt: skip
-    n = records.n_records
+    partition_kernels.pair_stats_kernel(a, b, probability, model, found.stats, found.class_weight, found.repeats)
+    n = len(model.codes)
     taken = np.bincount(a, weights=probability, minlength=n) + np.bincount(b, weights=probability, minlength=n)
     expected = float(probability.sum())
     return replace(
@@ -238,29 +213,25 @@ def add_weak_pairs(
     )
 
 
-def tiny_posterior(records: Records, prior: Prior, noise: Noise, log_h: FloatArray) -> tuple[FloatArray, FloatArray]:
+def tiny_posterior(model: BlockModel, log_h: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Exact pair probabilities (N, N) and distribution of n (N + 1,) of at most MAX_EXACT records, for any h(n).
 
     Parameters
     ----------
-    records, prior, noise
-        The data, θ and the noise classes.
+    model
+        What weighs blocks.
     log_h
         (N + 1,) float64, log weight of a partition by its number of blocks.
     """
-    members = np.arange(records.n_records, dtype=np.int32)
-    total, together = partition_kernels.count_weights_kernel(
-        members, records.codes, record_theta(records, prior), noise.concentration, noise.share
-    )
+    members = np.arange(len(model.codes), dtype=np.int32)
+    total, together = partition_kernels.count_weights_kernel(members, model)
     top = np.max(total + log_h)
     weight = np.exp(total + log_h - top)
     pair = np.exp(together + log_h - top).sum(axis=2) / weight.sum()
     return pair, weight / weight.sum()
 
 
-def log_weights_by_blocks(records: Records, prior: Prior, noise: Noise, members: IntArray) -> FloatArray:
+def log_weights_by_blocks(model: BlockModel, members: IntArray) -> FloatArray:
     """(M + 1,) log Σ exp Σ Λ over the partitions of M ≤ MAX_EXACT records with j blocks, j = 0..M."""
-    total, _ = partition_kernels.count_weights_kernel(
-        members, records.codes, record_theta(records, prior), noise.concentration, noise.share
-    )
+    total, _ = partition_kernels.count_weights_kernel(members, model)
     return np.asarray(total)

@@ -170,13 +170,19 @@ def phi_tables(
         )
 
 
-def lambda_tables(codebook: Codebook, prior: Prior, counts: FieldCounts, ids: LongArray) -> Iterator[pa.Table]:
+def lambda_tables(
+    field_names: Sequence[str],
+    spellings: Sequence[pa.StringArray],
+    prior: Prior,
+    counts: FieldCounts,
+    ids: LongArray,
+) -> Iterator[pa.Table]:
     """Rows of `lambda`: every value an individual was seen with, and one row for all the values it was not."""
-    n_fields = len(codebook.fields)
+    n_fields = len(field_names)
     alpha = prior.alpha
-    fields = pa.array(codebook.fields, pa.string())
+    fields = pa.array(field_names, pa.string())
     step = max(1, _ROWS_PER_TABLE // max(2 * n_fields, 1))
-    values = pa.chunked_array(list(codebook.values), pa.string()).combine_chunks()
+    values = pa.chunked_array(list(spellings), pa.string()).combine_chunks()
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks)
     for lo in range(0, counts.n_stored, step):
@@ -282,7 +288,7 @@ def link_table(
     a: LongArray,
     b: LongArray,
     probability: FloatArray,
-    agreement: np.ndarray,
+    levels: np.ndarray,
 ) -> pa.Table:
     """`links`, the most probable first.
 
@@ -292,20 +298,19 @@ def link_table(
         The records' and the fields' names.
     a, b, probability
         (P,) records in the order of the inputs, a before b.
-    agreement
-        (P, F) int8: 1 agree, 0 differ, −1 missing on either side.
+    levels
+        (P, F) int8: 0 identical, 1 close, 2 near, 3 different, 9 missing on either side.
     """
     order = np.lexsort((b, a, -probability))
-    a, b, probability, agreement = a[order], b[order], probability[order], agreement[order]
+    a, b, probability, levels = a[order], b[order], probability[order], levels[order]
     p = np.clip(probability, 1e-300, 1.0 - 1e-15)
-    level = np.select([agreement == 1, agreement == 0], [0, 3], 9).astype(np.int8)
     return pa.Table.from_arrays(
         [
             *names.columns(a),
             *names.columns(b),
             pa.array(probability),
             pa.array(np.log(p) - np.log1p(-p)),
-            *(pa.array(np.ascontiguousarray(level[:, f])) for f in range(len(fields))),
+            *(pa.array(np.ascontiguousarray(levels[:, f])) for f in range(len(fields))),
         ],
         schema=schema.links_schema(fields),
     )

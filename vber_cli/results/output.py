@@ -9,11 +9,13 @@ import pyarrow as pa
 
 from vber_cli.config import MergeOptions
 from vber_cli.encode.codebook import Encoded
+from vber_cli.encode.comparison import Comparison
 from vber_cli.engine import cavi, infer
-from vber_cli.engine.learn import agreement_of
+from vber_cli.engine.evidence_kernels import pair_levels
 from vber_cli.engine.optimise import Step
 from vber_cli.io import schema
 from vber_cli.io.write import ResultDirectory
+from vber_cli.model.prior import make_prior
 from vber_cli.model.types import LongArray, Records
 from vber_cli.provenance import Provenance
 from vber_cli.results import individuals as tables
@@ -35,7 +37,7 @@ def write_tables(
     options: MergeOptions,
     provenance: Provenance,
     encoded: Encoded,
-    records: Records,
+    compared: Comparison,
     order: LongArray,
     found: infer.Result,
     trace: list[tuple[Step, float]],
@@ -50,13 +52,14 @@ def write_tables(
         What goes into the schemas' metadata, and which rows are left out.
     encoded
         The records as they were read.
-    records, order
-        The records in the engine's order, and (N,) int64, the place of each in the input.
+    compared, order
+        The records as they were compared, and (N,) int64, the place in the input of each in the engine's order.
     found
         What the engine found.
     trace
         Its steps, with their seconds.
     """
+    records = Records(compared.records.codes[order], compared.records.db_of_record[order], compared.records.n_values)
     facts = provenance.metadata()
     names = tables.RecordNames(
         tuple(item.name for item in provenance.inputs), encoded.records.db_of_record, encoded.row, encoded.record_id
@@ -75,7 +78,7 @@ def write_tables(
         writer.write(table)
         left_out, left_mass = left_out + count, left_mass + mass
     writer = result.writer("lambda", schema.LAMBDA, facts)
-    for table in tables.lambda_tables(encoded.codebook, found.prior, counts, phi_ids):
+    for table in tables.lambda_tables(encoded.codebook.fields, compared.spellings, found.prior, counts, phi_ids):
         writer.write(table)
     label = found.label
     n = int(label.max(initial=-1)) + 1
@@ -87,13 +90,16 @@ def write_tables(
             member.runner_up_probability[place],
         )
     )  # fmt: skip
-    hard = cavi.hard_linkage(records, label, max(n, 1))
+    # the merged database shows the values as they were read: of each individual's spellings the most frequent one
+    raw = Records(np.ascontiguousarray(encoded.records.codes[order]), records.db_of_record, encoded.records.n_values)
+    raw_prior = make_prior(raw, options.prior, found.prior.concentration)
+    hard = cavi.hard_linkage(raw, label, max(n, 1))
     merged = tables.individual_table(
-        encoded.codebook, found.prior, cavi.accumulate(records, found.prior, hard), ids, label, records.db_of_record,
+        encoded.codebook, raw_prior, cavi.accumulate(raw, raw_prior, hard), ids, label, records.db_of_record,
         member.probability,
     )  # fmt: skip
     result.writer("individuals", merged.schema.remove_metadata(), facts).write(merged)
-    n_links = _write_links(result, options, facts, names, encoded, records, order, found)
+    n_links = _write_links(result, options, facts, names, encoded.codebook.fields, order, found)
     result.writer("trace", schema.TRACE, facts).write(_trace_table(trace))
     outside = float(linkage.rest[~linkage.blank].max(initial=0.0))
     return Written(n, n_links, left_out, left_mass, outside)
@@ -104,19 +110,18 @@ def _write_links(
     options: MergeOptions,
     facts: dict[str, str],
     names: tables.RecordNames,
-    encoded: Encoded,
-    records: Records,
+    fields: tuple[str, ...],
     order: LongArray,
     found: infer.Result,
 ) -> int:
     posterior = found.posterior
-    if posterior is None:
+    if posterior is None or found.model is None:
         return 0
     keep = posterior.probability >= options.link_min
     a, b, p = posterior.a[keep], posterior.b[keep], posterior.probability[keep]
-    agreement = agreement_of(records, a, b)
+    levels = pair_levels(found.model, a, b)
     first, second = np.minimum(order[a], order[b]), np.maximum(order[a], order[b])
-    table = tables.link_table(names, encoded.codebook.fields, first, second, p, agreement)
+    table = tables.link_table(names, fields, first, second, p, levels)
     result.writer("links", table.schema.remove_metadata(), facts).write(table)
     return len(table)
 

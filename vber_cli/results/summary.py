@@ -12,12 +12,16 @@ from vber_cli.candidates.audit import Certificate
 from vber_cli.candidates.plan import Plan
 from vber_cli.config import MergeOptions
 from vber_cli.encode.codebook import Encoded
+from vber_cli.encode.comparison import Comparison
 from vber_cli.engine import infer
 from vber_cli.io.tables import Database
 from vber_cli.model import evidence
 from vber_cli.model.prior import Prior
+from vber_cli.model.types import FloatArray
 from vber_cli.provenance import Provenance, versions
 from vber_cli.results.output import Written
+
+_MOSTLY = 0.7  # of a class's pairs, for a field to be part of its name
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ def summarise(
     provenance: Provenance,
     databases: Sequence[Database],
     encoded: Encoded,
+    compared: Comparison,
     found: infer.Result,
     search: Search | None,
     written: Written,
@@ -85,8 +90,9 @@ def summarise(
             "converged": fit.converged,
             "criterion": f"no φ changed by more than {options.tol:g} in the last sweep",
         },
-        "fields": _fields_summary(encoded, found.prior),
+        "fields": _fields_summary(encoded, compared, found.prior),
         "noise": _noise_summary(encoded, search),
+        "relations": _relations_summary(encoded, search),
         "phi": {"left_out": written.phi_left_out, "left_out_mass": written.phi_left_out_mass},
     }
     if posterior is not None:
@@ -116,14 +122,15 @@ def _candidates_summary(search: Search | None, written: Written) -> dict[str, An
     }
 
 
-def _fields_summary(encoded: Encoded, prior: Prior) -> list[dict[str, Any]]:
-    records = encoded.records
+def _fields_summary(encoded: Encoded, compared: Comparison, prior: Prior) -> list[dict[str, Any]]:
+    records = compared.records
     missing = (records.codes < 0).mean(axis=0)
     entropy = evidence.collision_entropy(prior)
     return [
         {
             "field": field,
-            "type": "category",
+            "type": compared.types[f].kind,
+            "type_reason": compared.types[f].reason,
             "n_values": int(records.n_values[f]),
             "missing": float(missing[f]),
             "concentration": float(prior.concentration[f]),
@@ -138,7 +145,7 @@ def _noise_summary(encoded: Encoded, search: Search | None) -> dict[str, Any]:
     if search is None:
         return {"classes": [], "bic": {}}
     learned = search.learned
-    noise = learned.hyperparameters.noise
+    noise = learned.hyperparameters.evidence.noise
     order = np.argsort(-noise.share, kind="stable")
     return {
         "classes": [
@@ -153,3 +160,35 @@ def _noise_summary(encoded: Encoded, search: Search | None) -> dict[str, Any]:
         ],
         "bic": {str(key): float(value) for key, value in learned.noise_bic.items()},
     }
+
+
+def _relations_summary(encoded: Encoded, search: Search | None) -> dict[str, Any]:
+    if search is None:
+        return {"classes": [], "bic": {}}
+    learned = search.learned
+    relations = learned.hyperparameters.evidence.relations
+    n = encoded.records.n_records
+    ranked = sorted(learned.relation_bic.items(), key=lambda item: -item[1])
+    return {
+        "classes": [
+            {
+                "name": relation_name(encoded.codebook.fields, relations.levels[c]),
+                "pairs": float(relations.odds[c] * n * (n - 1) / 2),
+                "identical": {
+                    field: float(relations.levels[c, f, 0]) for f, field in enumerate(encoded.codebook.fields)
+                },
+            }
+            for c in np.argsort(-relations.odds, kind="stable")
+        ],
+        "bic": {str(key): float(value) for key, value in learned.relation_bic.items()},
+        "runner_up": ranked[1][0] if len(ranked) > 1 else None,
+        "margin": float(ranked[0][1] - ranked[1][1]) if len(ranked) > 1 else None,
+    }
+
+
+def relation_name(fields: Sequence[str], levels: FloatArray) -> str:
+    """A class of relations in plain words, from its (F, 4) levels."""
+    agree = [field for f, field in enumerate(fields) if levels[f, :3].sum() > _MOSTLY]
+    differ = [field for f, field in enumerate(fields) if levels[f, 3] > _MOSTLY]
+    parts = [f"{word} {', '.join(names)}" for word, names in (("agree on", agree), ("differ in", differ)) if names]
+    return "; ".join(parts) or "agree on some fields"

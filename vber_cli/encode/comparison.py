@@ -1,0 +1,185 @@
+"""Values as they are compared: folded by type, with the similar ones found and codes derived for candidate keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vber_cli.encode.codebook import Codebook
+from vber_cli.encode.dates import resolve_reading
+from vber_cli.encode.derived import derived_keys
+from vber_cli.encode.similarity import find_similar
+from vber_cli.encode.types import FieldType, canonical, infer_type
+from vber_cli.errors import UsageError
+from vber_cli.model.prior import value_pointers
+from vber_cli.model.similar import SimilarValues
+from vber_cli.model.types import IntArray, LongArray, Records
+
+EVERY_FIELD = "*"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The records as they are compared.
+
+    Attributes
+    ----------
+    records
+        Their codes number comparison forms: values of one form are the same value.
+    spellings
+        (F,) string arrays, the most frequent spelling of each form.
+    similar
+        Which forms are near each other.
+    key_codes, key_field
+        (N, G) int32 and (G,) int64: the fields themselves and codes derived from them, and each column's field.
+    types
+        (F,) the fields' types.
+    notes
+        What was decided without being asked for.
+    """
+
+    records: Records
+    spellings: tuple[pa.StringArray, ...]
+    similar: SimilarValues
+    key_codes: IntArray
+    key_field: LongArray
+    types: tuple[FieldType, ...]
+    notes: tuple[str, ...]
+
+
+def types_asked_for(texts: tuple[str, ...], fields: tuple[str, ...]) -> Mapping[str, str]:
+    """Field → type from FIELD=TYPE options; `*` stands for every field not named itself.
+
+    Raises
+    ------
+    UsageError
+        A field is not one of the run's.
+    """
+    pairs = [text.rpartition("=")[::2] for text in texts]
+    unknown = [field for field, _ in pairs if field not in fields and field != EVERY_FIELD]
+    if unknown:
+        raise UsageError(
+            f"--type names {unknown[0]!r}, which is not a field of this run", f"the fields are {', '.join(fields)}"
+        )
+    asked = {field: kind for field, kind in pairs}
+    default = asked.pop(EVERY_FIELD, None)
+    return asked if default is None else {**dict.fromkeys(fields, default), **asked}
+
+
+def compare(
+    records: Records, codebook: Codebook, names: tuple[str, ...], asked: Mapping[str, str], threads: int
+) -> Comparison:
+    """Decide on the types, fold the values, and find the similar ones.
+
+    Parameters
+    ----------
+    records, codebook
+        The records as they were read, in database order.
+    names
+        (D,) the databases' names.
+    asked
+        Field → type, where the user named one.
+    threads
+        Has no influence on the result.
+    """
+    n, n_fields = records.codes.shape
+    codes = np.empty((n, n_fields), dtype=np.int32)
+    columns: list[IntArray] = []
+    owners: list[int] = []
+    types, notes, spellings = [], [], []
+    ends_a, ends_b, levels = [], [], []
+    sizes = np.empty(n_fields, dtype=np.int64)
+    for f, field in enumerate(codebook.fields):
+        values = codebook.values[f]
+        counts = np.bincount(records.codes[records.codes[:, f] >= 0, f], minlength=len(values))
+        kind = infer_type(field, values, counts, asked.get(field))
+        notes += kind.notes
+        types.append(kind)
+        forms, code_of, more = _forms(records, f, values, counts, kind, names)
+        notes += more
+        codes[:, f] = code_of
+        own = np.bincount(code_of[code_of >= 0], minlength=len(forms))
+        sizes[f] = len(forms)
+        spellings.append(_spellings(records.codes[:, f], code_of, values, len(forms)))
+        found = find_similar(forms, own, kind, threads, forms=forms)
+        ends_a.append(found.a.astype(np.int64))
+        ends_b.append(found.b.astype(np.int64))
+        levels.append(found.level)
+        for key in derived_keys(forms, kind, forms=forms).values():
+            columns.append(np.where(code_of >= 0, key[np.maximum(code_of, 0)], -1).astype(np.int32))
+            owners.append(f)
+    value_ptr = value_pointers(sizes)
+    similar = SimilarValues.of(
+        value_ptr,
+        np.concatenate([a + value_ptr[f] for f, a in enumerate(ends_a)]),
+        np.concatenate([b + value_ptr[f] for f, b in enumerate(ends_b)]),
+        np.concatenate(levels),
+    )
+    key_codes = np.ascontiguousarray(np.column_stack([codes, *columns]))
+    key_field = np.concatenate([np.arange(n_fields), owners]).astype(np.int64)
+    return Comparison(
+        Records(np.ascontiguousarray(codes), records.db_of_record, sizes),
+        tuple(spellings),
+        similar,
+        key_codes,
+        key_field,
+        tuple(types),
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def _forms(
+    records: Records, f: int, values: pa.StringArray, counts: LongArray, kind: FieldType, names: tuple[str, ...]
+) -> tuple[pa.StringArray, IntArray, list[str]]:
+    """Distinct comparison forms, sorted, the (N,) code of each record's form, and notes.
+
+    Dates are read database by database: each may have an order of day and month of its own.
+    """
+    column = records.codes[:, f]
+    if kind.kind != "date" or records.n_databases < 2:
+        return *_coded([canonical(values, kind)], [column]), []
+    texts = values.to_pylist()
+    edges = np.searchsorted(records.db_of_record, np.arange(records.n_databases + 1))
+    latest = kind.dates.latest_year if kind.dates is not None else None
+    forms, columns, notes = [], [], []
+    for d, name in enumerate(names):
+        part = column[edges[d] : edges[d + 1]]
+        own = np.bincount(part[part >= 0], minlength=len(values))
+        used = np.flatnonzero(own)
+        reading, _ = resolve_reading(f"{kind.name} of {name}", [texts[v] for v in used], own[used], latest)
+        if kind.dates is not None and reading.orders != kind.dates.orders:
+            notes += reading.notes
+        forms.append(canonical(values, kind, reading))
+        columns.append(part)
+    return *_coded(forms, columns), notes
+
+
+def _coded(forms: list[pa.StringArray], columns: list[IntArray]) -> tuple[pa.StringArray, IntArray]:
+    """Sorted distinct forms, and the forms' codes of columns of value codes, one after the other."""
+    used = [
+        pc.filter(form, pa.array(np.bincount(column[column >= 0], minlength=len(form)) > 0))
+        for form, column in zip(forms, columns, strict=True)
+    ]
+    distinct = pc.drop_null(pc.unique(pa.concat_arrays(used)))
+    distinct = distinct.take(pc.array_sort_indices(distinct))
+    out = []
+    for form, column in zip(forms, columns, strict=True):
+        index = pc.fill_null(pc.index_in(form, distinct), -1).to_numpy(zero_copy_only=False).astype(np.int32)
+        out.append(np.where(column >= 0, index[np.maximum(column, 0)], -1).astype(np.int32))
+    return distinct, np.concatenate(out)
+
+
+def _spellings(raw: IntArray, code: IntArray, values: pa.StringArray, n_forms: int) -> pa.StringArray:
+    """The most frequent spelling of each form; of equally frequent ones the first."""
+    seen = code >= 0
+    pair, count = np.unique((code[seen].astype(np.int64) << 32) | raw[seen], return_counts=True)
+    form, value = pair >> 32, pair & 0xFFFFFFFF
+    order = np.lexsort((value, -count, form))
+    first = order[np.flatnonzero(np.diff(form[order], prepend=-1))]
+    best = np.zeros(n_forms, dtype=np.int64)
+    best[form[first]] = value[first]
+    return values.take(pa.array(best))

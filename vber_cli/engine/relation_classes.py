@@ -1,0 +1,242 @@
+"""Latent classes of related but different pairs, and how many of them the data speak for (model.md section 6).
+
+All candidate pairs together are modelled as a Poisson process over level vectors: unrelated pairs, which are the
+reference, links, and C classes of relations. A structure's worth is its composite likelihood
+
+    CL = Σ_pairs log(1 + odds_M LR_M + Σ_c odds_c LR_c) − N_M − Σ_c N_c,    BIC = CL − ½ log(pairs) · parameters
+
+Explaining agreement by identity or by relation is nearly a tie for one pair of fields, so the starts are anchored: links
+begin with small fixed noise, which a relation that differs in some fields for certain beats at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vber_cli.engine.block_model import BlockModel
+from vber_cli.engine.evidence_kernels import pair_evidence, relation_evidence
+from vber_cli.engine.noise_classes import as_noise, choose_classes
+from vber_cli.model.noise import Noise
+from vber_cli.model.relations import Relations
+from vber_cli.model.similar import MISSING_LEVEL, N_LEVELS
+from vber_cli.model.types import FloatArray, IntArray
+
+RELATION_COUNTS = (0, 1, 2, 4, 8, 12)
+_SAMPLE = 150_000  # pairs used to choose; more do not change the choice
+_EM_ROUNDS = 12
+_REFITS = 3
+_PRIOR_WEIGHT = 2.0
+_CLEAR = 0.02  # a pair less probable than this is clearly no link
+# The anchored start: three qualities of link, by share and by mismatch in every field.
+_ANCHOR_SHARE = np.array([0.55, 0.3, 0.15])
+_ANCHOR_MISMATCH = np.array([0.03, 0.12, 0.35])
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Relations and noise fitted to candidate pairs, with the BIC of every structure tried (larger is better)."""
+
+    relations: Relations
+    noise: Noise
+    bic: dict[int, float]
+
+
+@dataclass
+class _Pairs:
+    """The pairs that structures are fitted to; each stands for `scale` candidates."""
+
+    model: BlockModel
+    b: IntArray
+    levels: np.ndarray
+    possible: np.ndarray
+    scale: float
+    n_pairs: float
+    seed: int
+
+
+def anchored_noise(possible: np.ndarray) -> Noise:
+    """Three classes of links with the same mismatch in all fields, where starts are anchored."""
+    near = possible[:, 1:3]
+    p = np.zeros((len(_ANCHOR_SHARE), len(possible), N_LEVELS))
+    for q, mismatch in enumerate(_ANCHOR_MISMATCH):
+        p[q, :, 1:3] = near * mismatch * np.array([0.4, 0.2])
+        p[q, :, 3] = mismatch * (1.0 - 0.6 * near.any(axis=1))
+        p[q, :, 0] = 1.0 - p[q, :, 1:].sum(axis=1)
+    return as_noise(p, _ANCHOR_SHARE)
+
+
+def with_noise(model: BlockModel, noise: Noise) -> BlockModel:
+    """The block model with other noise classes and no relations."""
+    near = model.unrelated[None, :, 1:3]
+    copy = noise.levels.copy()
+    copy[:, :, 1:3] = np.where(near > 0, copy[:, :, 1:3] / np.where(near > 0, near, 1.0), 0.0)
+    return model._replace(
+        alpha=noise.concentration,
+        copy=copy,
+        share=noise.share,
+        relation_odds=np.zeros(0),
+        relation_level=np.zeros((0, model.codes.shape[1], N_LEVELS)),
+    )
+
+
+def choose_structure(
+    model: BlockModel, b: IntArray, levels: np.ndarray, possible: np.ndarray, n_pairs: float, seed: int
+) -> Structure:
+    """Fit structures with 0, 1, 2, … classes of relations from anchored starts, and keep the one with the best BIC.
+
+    Parameters
+    ----------
+    model
+        Of its arrays θ and the chance levels count.
+    b, levels
+        (P,) and (P, F): the later record and the levels of every candidate pair.
+    possible
+        (F, 4) bool, levels that two values of the field can be at.
+    n_pairs
+        Number of all pairs of records.
+    seed
+        Of samples and starts.
+    """
+    rng = np.random.default_rng([seed, 6])
+    scale = 1.0
+    if len(b) > _SAMPLE:
+        chosen = np.sort(rng.choice(len(b), _SAMPLE, replace=False))
+        scale = len(b) / _SAMPLE
+        b, levels = b[chosen], levels[chosen]
+    pairs = _Pairs(model, b, levels, possible, scale, n_pairs, seed)
+    best: tuple[Relations, Noise] | None = None
+    bic: dict[int, float] = {}
+    for n_classes in RELATION_COUNTS:
+        if n_classes > 0 and len(b) < 200 * n_classes:
+            break
+        relations, noise, value = _fit(pairs, n_classes, rng)
+        bic[n_classes] = value
+        if best is None or value > max(v for c, v in bic.items() if c != n_classes):
+            best = (relations, noise)
+    if best is None:
+        raise ValueError("no structure was tried")
+    return Structure(*best, bic)
+
+
+def _fit(pairs: _Pairs, n_classes: int, rng: np.random.Generator) -> tuple[Relations, Noise, float]:
+    """One structure: EM with anchored noise, then noise from the clear links and relations from the clear others."""
+    noise = anchored_noise(pairs.possible)
+    link, _ = pair_evidence(with_noise(pairs.model, noise), pairs.b, pairs.levels)
+    n_links = 0.05 * len(pairs.model.codes)
+    level = _first_levels(pairs, n_classes, link, rng)
+    n_related = np.full(n_classes, 0.5 * len(pairs.b) * pairs.scale / max(n_classes, 1))
+    everyone = np.ones(len(pairs.b), dtype=bool)
+    p = np.zeros(len(pairs.b))
+    for refit in range(_REFITS):
+        trained = everyone if refit == 0 else p < _CLEAR
+        for _ in range(_EM_ROUNDS):
+            p, related, _ = _responsibilities(pairs, link, n_links, level, n_related)
+            n_links = max(p.sum() * pairs.scale, 1.0)
+            if n_classes:
+                weight = related * trained[:, None]
+                level = _levels(pairs, weight)
+                n_related = np.maximum(weight.sum(axis=0) * pairs.scale, 1e-3)
+        clear = p > 0.5
+        if clear.any():
+            noise = choose_classes(pairs.levels[clear], p[clear] * pairs.scale, pairs.possible, pairs.seed).noise
+        link, _ = pair_evidence(with_noise(pairs.model, noise), pairs.b, pairs.levels)
+    p, related, log_total = _responsibilities(pairs, link, n_links, level, n_related)
+    likelihood = log_total.sum() * pairs.scale - n_links - n_related.sum()
+    free = int(pairs.possible.sum() - len(pairs.possible))
+    parameters = n_classes * (free + 1) + noise.n_classes * (free + 1)
+    bic = float(likelihood - 0.5 * np.log(max(len(pairs.b) * pairs.scale, 2.0)) * parameters)
+    return Relations(n_related / pairs.n_pairs, level), noise, bic
+
+
+def _responsibilities(
+    pairs: _Pairs, link: FloatArray, n_links: float, level: FloatArray, n_related: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """P(link) (P,), P(relation c) (P, C), and log(1 + Σ odds LR) (P,) of every pair."""
+    log_odds = np.column_stack(
+        [
+            link + np.log(n_links / pairs.n_pairs),
+            relation_evidence(pairs.model, pairs.b, pairs.levels, level) + np.log(n_related / pairs.n_pairs),
+        ]
+    )
+    top = np.maximum(log_odds.max(axis=1), 0.0)
+    part = np.exp(log_odds - top[:, None])
+    total = np.exp(-top) + part.sum(axis=1)
+    part /= total[:, None]
+    return part[:, 0], part[:, 1:], top + np.log(total)
+
+
+def _levels(pairs: _Pairs, weight: FloatArray) -> FloatArray:
+    """(C, F, 4) level probabilities of the pairs weighted by (P, C)."""
+    n_fields = pairs.levels.shape[1]
+    out = np.empty((weight.shape[1], n_fields, N_LEVELS))
+    for f in range(n_fields):
+        for level in range(N_LEVELS):
+            out[:, f, level] = weight[pairs.levels[:, f] == level].sum(axis=0)
+    out += _PRIOR_WEIGHT * np.maximum(pairs.model.unrelated, 1e-6)
+    return np.asarray(out / out.sum(axis=2, keepdims=True))
+
+
+def _first_levels(pairs: _Pairs, n_classes: int, link: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """(C, F, 4) from a k-means of the agreement of the pairs that are not clear links under the anchored noise."""
+    if n_classes == 0:
+        return np.zeros((0, pairs.levels.shape[1], N_LEVELS))
+    agreement = np.select(
+        [pairs.levels == 0, pairs.levels == 1, pairs.levels == 2, pairs.levels == MISSING_LEVEL],
+        [1.0, 0.6, 0.4, 0.5],
+        0.0,
+    )
+    typical = np.quantile(link, 0.9) if len(link) else 0.0
+    pool = np.flatnonzero(link <= typical)
+    if len(pool) > 30_000:
+        pool = rng.choice(pool, 30_000, replace=False)
+    points = agreement[pool]
+    centre = points[rng.choice(len(points), n_classes, replace=len(points) < n_classes)]
+    near = np.zeros(len(points), dtype=np.int64)
+    for _ in range(12):
+        near = ((points**2).sum(axis=1)[:, None] - 2 * points @ centre.T + (centre**2).sum(axis=1)).argmin(axis=1)
+        for c in range(n_classes):
+            members = points[near == c]
+            centre[c] = members.mean(axis=0) if len(members) else points[rng.integers(len(points))]
+    weight = np.zeros((len(pairs.b), n_classes))
+    weight[pool, near] = 1.0
+    return _levels(pairs, weight)
+
+
+def refit_relations(
+    model: BlockModel,
+    b: IntArray,
+    levels: np.ndarray,
+    probability: FloatArray,
+    relations: Relations,
+    n_pairs: float,
+) -> Relations:
+    """Relations fitted anew to the pairs that are clearly no links by the full link posterior.
+
+    Parameters
+    ----------
+    model, b, levels
+        As in `choose_structure`.
+    probability
+        (P,) link probability of the candidate pairs.
+    relations
+        Where to start.
+    n_pairs
+        Number of all pairs of records.
+    """
+    clear = np.flatnonzero(probability < _CLEAR)
+    scale = 1.0
+    if len(clear) > _SAMPLE:
+        scale = len(clear) / _SAMPLE
+        clear = clear[:: int(np.ceil(scale))]
+        scale = float((probability < _CLEAR).sum()) / len(clear)
+    possible = np.ones((levels.shape[1], N_LEVELS), dtype=bool)
+    pairs = _Pairs(model, b[clear], levels[clear], possible, scale, n_pairs, 0)
+    level, odds = relations.levels, relations.odds
+    nothing = np.full(len(clear), -np.inf)
+    for _ in range(_EM_ROUNDS):
+        _, related, _ = _responsibilities(pairs, nothing, 1.0, level, odds * n_pairs)
+        level = _levels(pairs, related)
+        odds = np.maximum(related.sum(axis=0) * scale, 1e-3) / n_pairs
+    return Relations(odds, level)

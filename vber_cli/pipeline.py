@@ -38,8 +38,8 @@ from vber_cli.provenance import Provenance
 from vber_cli.results.output import write_tables
 from vber_cli.results.summary import Search, summarise
 
-# Candidates are kept down to this log odds: there a link in ten thousand is left.
-_CANDIDATE_LOG_ODDS = -9.0
+# Candidates are kept down to this log odds by their optimistic score.
+_CANDIDATE_LOG_ODDS = -6.0
 _MANY_INDIVIDUALS = 100  # times the number of records: a fixed K beyond is worth a warning
 
 

@@ -11,12 +11,13 @@ import numpy as np
 
 from vber_cli.candidates import join_kernels as kernels
 from vber_cli.candidates.plan import Plan
-from vber_cli.model.evidence import match_evidence, mismatch_evidence
+from vber_cli.model.evidence import match_evidence
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
 from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
+_MISMATCH = 0.1  # an error rate that no field is thought to stay below while looking for candidates
 _FLOOR = 2.5  # nats: one telling value, or a few common ones
 _CAP = 100  # a group larger than this is refined by a further field before its pairs are compared
 _GROUPS_PER_PART = 20_000
@@ -61,13 +62,16 @@ class Scorer(NamedTuple):
 
 
 def make_scorer(records: Records, prior: Prior, similar: SimilarValues, noise: Noise) -> Scorer:
-    """Scores under θ, and α and μ of all noise classes together."""
-    copies = (noise.share[:, None, None] * noise.levels).sum(axis=0)
+    """Optimistic scores: each field's level counts as in the noise class, or the default noise, that likes it best.
+
+    Fields that go wrong together would each count as an error of its own otherwise, and such pairs would be lost.
+    """
     chance = similar.chance_levels(prior)
-    alpha = prior.concentration[:, None]
+    alpha = noise.concentration[:, :, None]
+    near = noise.levels[:, :, 1:] / np.maximum(chance[None, :, 1:3], 1e-12)
     level = np.zeros(chance.shape)
-    level[:, 1:3] = np.log((alpha + copies[:, 1:] / np.maximum(chance[:, 1:3], 1e-12)) / (alpha + 1.0))
-    level[:, 3] = mismatch_evidence(prior)
+    level[:, 1:3] = np.log(((alpha + near) / (alpha + 1.0)).max(axis=0))
+    level[:, 3] = np.log(np.maximum((alpha[:, :, 0] / (alpha[:, :, 0] + 1.0)).max(axis=0), _MISMATCH))
     worth = match_evidence(prior)
     match = np.zeros(records.codes.shape, dtype=np.float32)
     for f in range(records.n_fields):

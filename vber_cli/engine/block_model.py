@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
 from vber_cli.model.relations import Relations
@@ -28,6 +29,9 @@ class BlockModel(NamedTuple):
         (F, 4) float64: probability of each level between different individuals (level 0: θ, not used).
     relation_odds, relation_level
         (C,) and (C, F, 4) float64: pairs of each relation per unrelated pair; their levels.
+    parent, theta_given, unrelated_given
+        (F,) int64, (N, F) and (F, 4) float64: each field's parent or −1; θ of each record's value given its parent's
+        value, and the levels, where the parents are identical.
     value_ptr, near_ptr, near_value, near_level
         Values numbered through; for each its similar values, ascending, and their levels (CSR over values).
     """
@@ -40,6 +44,9 @@ class BlockModel(NamedTuple):
     unrelated: FloatArray
     relation_odds: FloatArray
     relation_level: FloatArray
+    parent: LongArray
+    theta_given: FloatArray
+    unrelated_given: FloatArray
     value_ptr: LongArray
     near_ptr: LongArray
     near_value: IntArray
@@ -48,12 +55,13 @@ class BlockModel(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that evidence depends on: θ with the overall α, noise classes, similar values, relations."""
+    """Everything that evidence depends on: θ with the overall α, noise, similar values, relations, dependence."""
 
     prior: Prior
     noise: Noise
     similar: SimilarValues
     relations: Relations
+    dependence: Dependence
 
     def unrelated(self) -> FloatArray:
         """(F, 4) float64, how often values of different individuals are at each level."""
@@ -70,22 +78,46 @@ def record_theta(records: Records, prior: Prior) -> FloatArray:
     return out
 
 
+def theta_given(records: Records, prior: Prior, dependence: Dependence, theta: FloatArray) -> FloatArray:
+    """(N, F) float64: θ of each record's value given the value of the field's parent, as `model.dependence` says.
+
+    Counts are of records, of which duplicates are a part: a value is not counted for the record that shows it, and at
+    least once where another record shows both.
+    """
+    out = theta.copy()
+    for f, g in enumerate(dependence.parent):
+        if g < 0:
+            continue
+        v, u = records.codes[:, f].astype(np.int64), records.codes[:, g].astype(np.int64)
+        seen = (v >= 0) & (u >= 0)
+        _, pair, n_both = np.unique((u[seen] << 32) | v[seen], return_inverse=True, return_counts=True)
+        n_parent = np.bincount(u[seen])[u[seen]]
+        both = np.maximum(n_both[pair.ravel()], 1.0)
+        kappa = dependence.strength[f]
+        out[seen, f] = (both + kappa * theta[seen, f]) / (n_parent + kappa)
+    return out
+
+
 def block_model(records: Records, evidence: Evidence) -> BlockModel:
     """The arrays of the full model."""
     unrelated = evidence.unrelated()
+    theta = record_theta(records, evidence.prior)
     copy = evidence.noise.levels.copy()
     near = unrelated[None, :, 1:3]
     copy[:, :, 1:3] = np.where(near > 0, copy[:, :, 1:3] / np.where(near > 0, near, 1.0), 0.0)
     similar = evidence.similar
     return BlockModel(
         records.codes,
-        record_theta(records, evidence.prior),
+        theta,
         evidence.noise.concentration,
         copy,
         evidence.noise.share,
         unrelated,
         evidence.relations.odds,
         evidence.relations.levels,
+        evidence.dependence.parent,
+        theta_given(records, evidence.prior, evidence.dependence, theta),
+        evidence.dependence.levels,
         evidence.prior.value_ptr,
         similar.ptr,
         similar.value,
@@ -102,5 +134,6 @@ def exact_model(records: Records, prior: Prior) -> BlockModel:
             Noise.single(prior.concentration),
             SimilarValues.none(prior.value_ptr),
             Relations.none(records.n_fields),
+            Dependence.none(records.n_fields),
         ),
     )

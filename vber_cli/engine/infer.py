@@ -26,6 +26,7 @@ from vber_cli.engine.link_posterior import LinkPosterior, link_posterior
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.optimise import Limits, Optimum, Step, argmax_labels, optimise
 from vber_cli.engine.start import start_at_random, start_from_records
+from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
 from vber_cli.model.relations import Relations
@@ -62,7 +63,8 @@ def first_guess(records: Records, prior: Prior, similar: SimilarValues, settings
     chance = similar.chance_levels(prior)[:, 1:3] > 0
     levels = np.column_stack([np.ones(records.n_fields), 0.06 * chance[:, 0], 0.04 * chance[:, 1]])
     noise = Noise.single(prior.concentration, levels / levels.sum(axis=1, keepdims=True))
-    evidence = Evidence(prior, noise, similar, Relations.none(records.n_fields))
+    n_fields = records.n_fields
+    evidence = Evidence(prior, noise, similar, Relations.none(n_fields), Dependence.none(n_fields))
     return Hyperparameters(evidence, n, settings.occupancy.log_new(n))
 
 

@@ -77,6 +77,21 @@ def scratch(model):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
+def copies_of(f, q, r, given, model, work):  # type: ignore[no-untyped-def]
+    """What the copies at levels 0, 1 and 2 add to α, beside chance as it is where the parents are identical or not."""
+    theta = model.theta_given[r, f] if given else model.theta[r, f]
+    zero = work[0, f] * model.copy[q, f, 0] / theta
+    one = work[1, f] * model.copy[q, f, 1]
+    two = work[2, f] * model.copy[q, f, 2]
+    if given:
+        if one > 0:
+            one *= model.unrelated[f, 1] / model.unrelated_given[f, 1]
+        if two > 0:
+            two *= model.unrelated[f, 2] / model.unrelated_given[f, 2]
+    return zero, one, two
+
+
+@nb.njit(cache=True, nogil=True)
 def predictive(i, members, n_members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
     """log p(x_i | members) − log p(x_i | no one), the doubt taken off; leaves its parts in `work`."""
     n_fields = model.codes.shape[1]
@@ -99,9 +114,9 @@ def predictive(i, members, n_members, records, levels, doubt, model, work):  # t
         for f in range(n_fields):
             n = work[3, f]
             if n > 0:
-                weight = model.alpha[q, f] + work[0, f] * model.copy[q, f, 0] / model.theta[r, f]
-                weight += work[1, f] * model.copy[q, f, 1] + work[2, f] * model.copy[q, f, 2]
-                product *= weight / (model.alpha[q, f] + n)
+                given = model.parent[f] >= 0 and work[0, model.parent[f]] > 0
+                copies = copies_of(f, q, r, given, model, work)
+                product *= (model.alpha[q, f] + copies[0] + copies[1] + copies[2]) / (model.alpha[q, f] + n)
                 if product > 1e200 or product < 1e-200:
                     total += math.log(product)
                     product = 1.0
@@ -163,13 +178,11 @@ def add_stats(  # type: ignore[no-untyped-def]
                 if n == 0:
                     continue
                 fresh = model.alpha[q, f]
-                copy0 = work[0, f] * model.copy[q, f, 0] / model.theta[r, f]
-                copy1 = work[1, f] * model.copy[q, f, 1]
-                copy2 = work[2, f] * model.copy[q, f, 2]
-                share = part / (fresh + copy0 + copy1 + copy2)
+                given = model.parent[f] >= 0 and work[0, model.parent[f]] > 0
+                copies = copies_of(f, q, r, given, model, work)
+                share = part / (fresh + copies[0] + copies[1] + copies[2])
                 stats[q, f, FRESH] += fresh * share
-                stats[q, f, COPIES] += copy0 * share
-                stats[q, f, COPIES + 1] += copy1 * share
-                stats[q, f, COPIES + 2] += copy2 * share
+                for level in range(3):
+                    stats[q, f, COPIES + level] += copies[level] * share
                 stats[q, f, SHOWN + min(n, DEPTH - 1)] += part
                 repeats[r, f] += part - fresh * share

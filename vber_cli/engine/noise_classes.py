@@ -39,12 +39,8 @@ def choose_classes(levels: np.ndarray, weight: FloatArray, possible: np.ndarray,
     seed
         Of the starts.
     """
-    patterns, inverse = np.unique(levels, axis=0, return_inverse=True)
-    count = np.bincount(inverse.ravel(), weights=weight, minlength=len(patterns)).astype(np.float64)
+    indicator, count, overall = _tabulate(levels, weight, possible)
     total = count.sum()
-    indicator = np.stack([patterns == level for level in range(N_LEVELS)], axis=2).astype(np.float64)
-    overall = (indicator * count[:, None, None]).sum(axis=0) + _LEVEL_PRIOR * possible
-    overall /= overall.sum(axis=1, keepdims=True)
     best: Noise | None = None
     bic: dict[int, float] = {}
     rng = np.random.default_rng(seed)
@@ -52,7 +48,9 @@ def choose_classes(levels: np.ndarray, weight: FloatArray, possible: np.ndarray,
     for n_classes in CLASS_COUNTS:
         if n_classes > 1 and total < 20 * n_classes:
             break
-        fits = [_fit(indicator, count, overall, n_classes, rng) for _ in range(_STARTS if n_classes > 1 else 1)]
+        fits = [
+            _fit(indicator, count, overall, n_classes, rng, _ROUNDS) for _ in range(_STARTS if n_classes > 1 else 1)
+        ]
         log_likelihood, p, share = max(fits, key=lambda fit: fit[0])
         parameters = n_classes * free + n_classes - 1
         bic[n_classes] = log_likelihood - 0.5 * parameters * np.log(max(total, 2.0))
@@ -63,6 +61,25 @@ def choose_classes(levels: np.ndarray, weight: FloatArray, possible: np.ndarray,
     return Choice(best, bic)
 
 
+def few_classes(levels: np.ndarray, weight: FloatArray, possible: np.ndarray, seed: int) -> Noise:
+    """Three noise classes, or one for few links, fitted quickly; parameters as in `choose_classes`."""
+    indicator, count, overall = _tabulate(levels, weight, possible)
+    n_classes = 3 if count.sum() >= 100 else 1
+    _, p, share = _fit(indicator, count, overall, n_classes, np.random.default_rng(seed), 40)
+    return as_noise(p, share)
+
+
+def _tabulate(
+    levels: np.ndarray, weight: FloatArray, possible: np.ndarray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Distinct level patterns as indicators (U, F, 4), their weights (U,), and the overall level shares (F, 4)."""
+    patterns, inverse = np.unique(levels, axis=0, return_inverse=True)
+    count = np.bincount(inverse.ravel(), weights=weight, minlength=len(patterns)).astype(np.float64)
+    indicator = np.stack([patterns == level for level in range(N_LEVELS)], axis=2).astype(np.float64)
+    overall = (indicator * count[:, None, None]).sum(axis=0) + _LEVEL_PRIOR * possible
+    return indicator, count, overall / overall.sum(axis=1, keepdims=True)
+
+
 def as_noise(p: FloatArray, share: FloatArray) -> Noise:
     """Noise classes from the level probabilities (Q, F, 4) of pairs: α / (1 + α) is that of the last level."""
     other = np.clip(p[:, :, OTHER], 1e-6, 1 - 1e-6)
@@ -71,14 +88,14 @@ def as_noise(p: FloatArray, share: FloatArray) -> Noise:
 
 
 def _fit(
-    indicator: FloatArray, count: FloatArray, overall: FloatArray, n_classes: int, rng: np.random.Generator
+    indicator: FloatArray, count: FloatArray, overall: FloatArray, n_classes: int, rng: np.random.Generator, rounds: int
 ) -> tuple[float, FloatArray, FloatArray]:
     """EM for a mixture of products of categoricals with missing entries; (log likelihood, p (Q, F, 4), shares)."""
     n_patterns, n_fields, n_levels = indicator.shape
     flat = indicator.reshape(n_patterns, -1)
     responsibility = rng.dirichlet(np.full(n_classes, 0.5), n_patterns)
     before = -np.inf
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         weighted = responsibility * count[:, None]
         p = (weighted.T @ flat).reshape(n_classes, n_fields, n_levels) + _PRIOR_WEIGHT * overall
         p /= p.sum(axis=2, keepdims=True)

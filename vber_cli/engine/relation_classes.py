@@ -5,8 +5,9 @@ reference, links, and C classes of relations. A structure's worth is its composi
 
     CL = Σ_pairs log(1 + odds_M LR_M + Σ_c odds_c LR_c) − N_M − Σ_c N_c,    BIC = CL − ½ log(pairs) · parameters
 
-Explaining agreement by identity or by relation is nearly a tie for one pair of fields, so the starts are anchored: links
-begin with small fixed noise, which a relation that differs in some fields for certain beats at once.
+Explaining agreement by identity or by relation is nearly a tie for one pair of fields, and the two could swap places. Two
+anchors keep them apart: links begin with small fixed noise, and a relation is of different individuals: in some telling
+field at least it must differ almost for certain.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import numpy as np
 
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.evidence_kernels import pair_evidence, relation_evidence
-from vber_cli.engine.noise_classes import as_noise, choose_classes
+from vber_cli.engine.noise_classes import as_noise, few_classes
 from vber_cli.model.noise import Noise
 from vber_cli.model.relations import Relations
-from vber_cli.model.similar import MISSING_LEVEL, N_LEVELS
+from vber_cli.model.similar import MISSING_LEVEL, N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray, IntArray
 
 RELATION_COUNTS = (0, 1, 2, 4, 8, 12)
@@ -28,6 +29,8 @@ _SAMPLE = 150_000  # pairs used to choose; more do not change the choice
 _EM_ROUNDS = 12
 _REFITS = 3
 _PRIOR_WEIGHT = 2.0
+_DIFFERENT = 0.9  # of a relation's pairs differ in its most different telling field, at least
+_TELLING = 3.0  # nats of collision entropy that make a field telling
 _CLEAR = 0.02  # a pair less probable than this is clearly no link
 # The anchored start: three qualities of link, by share and by mismatch in every field.
 _ANCHOR_SHARE = np.array([0.55, 0.3, 0.15])
@@ -140,7 +143,7 @@ def _fit(pairs: _Pairs, n_classes: int, rng: np.random.Generator) -> tuple[Relat
                 n_related = np.maximum(weight.sum(axis=0) * pairs.scale, 1e-3)
         clear = p > 0.5
         if clear.any():
-            noise = choose_classes(pairs.levels[clear], p[clear] * pairs.scale, pairs.possible, pairs.seed).noise
+            noise = few_classes(pairs.levels[clear], p[clear] * pairs.scale, pairs.possible, pairs.seed)
         link, _ = pair_evidence(with_noise(pairs.model, noise), pairs.b, pairs.levels)
     p, related, log_total = _responsibilities(pairs, link, n_links, level, n_related)
     likelihood = log_total.sum() * pairs.scale - n_links - n_related.sum()
@@ -175,7 +178,21 @@ def _levels(pairs: _Pairs, weight: FloatArray) -> FloatArray:
         for level in range(N_LEVELS):
             out[:, f, level] = weight[pairs.levels[:, f] == level].sum(axis=0)
     out += _PRIOR_WEIGHT * np.maximum(pairs.model.unrelated, 1e-6)
-    return np.asarray(out / out.sum(axis=2, keepdims=True))
+    return _kept_different(out / out.sum(axis=2, keepdims=True), pairs.model.unrelated)
+
+
+def _kept_different(level: FloatArray, unrelated: FloatArray) -> FloatArray:
+    """The same level probabilities, every class made to differ in its most different telling field."""
+    telling = -np.log(np.maximum(unrelated[:, 0], 1e-300)) > _TELLING
+    if not telling.any():
+        telling = unrelated[:, 0] <= unrelated[:, 0].min()
+    out = level.copy()
+    for c in range(len(out)):
+        f = int(np.argmax(np.where(telling, out[c, :, OTHER], -1.0)))
+        if out[c, f, OTHER] < _DIFFERENT:
+            out[c, f, :OTHER] *= (1.0 - _DIFFERENT) / max(out[c, f, :OTHER].sum(), 1e-300)
+            out[c, f, OTHER] = _DIFFERENT
+    return out
 
 
 def _first_levels(pairs: _Pairs, n_classes: int, link: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -1,26 +1,129 @@
 """Twins of the kernels over blocks and partitions: plain loops over the equations; imports nothing from the engine.
 
 A block's weight is its marginal beside its records on their own (docs/model.md section 2), built by the chain rule over
-its records in ascending order. Given m earlier records of the block of which n show field f and c show the record's own
-value, the record's factor is Σ_q share_q Π_f (α_qf θ + c) / ((α_qf + n) θ).
+its records in ascending order. Given m earlier records of the block, of which n show field f and k_0, k_1, k_2 are
+identical, close or near in it, the record's factor is
+
+    Σ_q share_q Π_f [α_qf + k_0 μ_qf0 / θ_f(x) + k_1 μ_qf1 / u_f1 + k_2 μ_qf2 / u_f2] / (α_qf + n),
+
+where θ and u are those given the parent's value if the record shares that with an earlier one. Off its logarithm goes
+the mean over the earlier records of log(1 + Σ_c odds_c LR_c), with LR_c of the relation against unrelated records.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.special import logsumexp
 
 from tests import exact
+from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
-from vber_cli.model.prior import make_prior
+from vber_cli.model.prior import Prior, make_prior
+from vber_cli.model.relations import Relations
+from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import Records
 
 N_VALUES = (4, 3, 7)
 UGLY = ("random", "missing", "constant", "tied", "blank")
-DEPTH, BINS, BIN_WIDTH = 16, 40, 0.5
+DEPTH = 32
+# (field, value, value) and their level; the second field has none, and in the third two spellings compare as identical
+NEAR = {(0, 0, 1): 1, (0, 1, 3): 2, (2, 0, 1): 1, (2, 2, 3): 2, (2, 0, 6): 2, (2, 4, 5): 0, (2, 3, 5): 1}
+FULL = ("near", "relations", "tree")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Records and everything that weighs their blocks; `near` says which values are similar, once a pair."""
+
+    records: Records
+    prior: Prior
+    noise: Noise
+    near: dict
+    relations: Relations
+    dependence: Dependence
+
+    @property
+    def codes(self):
+        return self.records.codes
+
+    @property
+    def n(self):
+        return self.records.n_records
+
+    @property
+    def similar(self):
+        ends = [(self.prior.value_ptr[f] + v, self.prior.value_ptr[f] + w) for f, v, w in self.near]
+        a, b = np.array(ends, np.int64).reshape(-1, 2).T
+        return SimilarValues.of(self.prior.value_ptr, a, b, np.array(list(self.near.values()), np.int8))
+
+    @cached_property
+    def unrelated(self):
+        """(F, 4) how often two values drawn from θ are at each level."""
+        out = np.zeros((self.records.n_fields, 4))
+        for f in range(len(out)):
+            base = self.prior.base[self.prior.value_ptr[f] : self.prior.value_ptr[f + 1]]
+            for v, p in enumerate(base):
+                for w, q in enumerate(base):
+                    out[f, level_of(self, f, v, w)] += p * q
+            out[f, 3] = max(out[f, 3], 1e-9)
+        return out
+
+    @cached_property
+    def theta(self):
+        """θ of every record's own value, 1 where it is missing."""
+        out = np.ones(self.codes.shape)
+        for r in range(self.n):
+            for f in range(self.records.n_fields):
+                if self.codes[r, f] >= 0:
+                    out[r, f] = self.prior.base[self.prior.value_ptr[f] + self.codes[r, f]]
+        return out
+
+    @cached_property
+    def theta_given(self):
+        """The same given the value of the field's parent: (n_uv + κ θ) / (n_u + κ)."""
+        out = self.theta.copy()
+        for r in range(self.n):
+            for f, g in enumerate(self.dependence.parent):
+                v, u = self.codes[r, f], self.codes[r, g]
+                if g < 0 or v < 0 or u < 0:
+                    continue
+                n_u = n_uv = 0
+                for s in range(self.n):
+                    if self.codes[s, g] == u and self.codes[s, f] >= 0:
+                        n_u += 1
+                        n_uv += self.codes[s, f] == v
+                kappa = self.dependence.strength[f]
+                out[r, f] = (n_uv + kappa * self.theta[r, f]) / (n_u + kappa)
+        return out
+
+    @cached_property
+    def levels(self):
+        """(N, N, F) levels of all pairs."""
+        out = np.zeros((self.n, self.n, self.records.n_fields), int)
+        for i, j, f in np.ndindex(out.shape):
+            out[i, j, f] = level_of(self, f, self.codes[i, f], self.codes[j, f])
+        return out
+
+    @cached_property
+    def doubt(self):
+        """(N, N) doubt of all pairs."""
+        out = np.zeros((self.n, self.n))
+        for i in range(self.n):
+            for j in range(i):
+                out[i, j] = out[j, i] = doubt_of(self, i, self.levels[i, j])
+        return out
+
+    @property
+    def alpha_by_field(self):
+        """A_f = α_f θ_f, a list over fields."""
+        ptr = self.prior.value_ptr
+        return [self.prior.concentration[f] * self.prior.base[ptr[f] : ptr[f + 1]] for f in range(len(ptr) - 1)]
+
+    def of(self, **changes):
+        return replace(self, **changes)
 
 
 def make_codes(rng, n, kind):
@@ -46,77 +149,120 @@ def make_records(rng, n, kind):
     return Records(make_codes(rng, n, kind), np.zeros(n, np.int32), np.array(N_VALUES, np.int64))
 
 
-def make_case(rng, n, kind, n_classes=1):
-    """Records, a prior with a random base, and noise classes."""
+def make_case(rng, n, kind, n_classes=1, parts=()):
+    """Records, a prior with a random base, noise classes, and of near values, relations and a tree what is asked for.
+
+    With one class and no parts it is the paper's model.
+    """
     records = make_records(rng, n, kind)
-    base = np.concatenate([rng.dirichlet(np.ones(v)) for v in N_VALUES])
-    prior = make_prior(records, "uniform", rng.choice([0.01, 0.2, 1.0, 5.0], 3)).with_base(np.maximum(base, 1e-4))
-    if n_classes == 1:
-        return records, prior, Noise.single(prior.concentration)
-    concentration = rng.choice([0.01, 0.1, 0.7, 4.0], (n_classes, 3))
-    return records, prior, Noise(concentration, rng.dirichlet(np.full(n_classes, 3.0)))
+    base = np.maximum(np.concatenate([rng.dirichlet(np.ones(v)) for v in N_VALUES]), 1e-4)
+    for f, lo in enumerate((0, 4, 7)):
+        base[lo : lo + N_VALUES[f]] /= base[lo : lo + N_VALUES[f]].sum()
+    prior = make_prior(records, "uniform", rng.choice([0.01, 0.2, 1.0, 5.0], 3)).with_base(base)
+    noise = Noise.single(prior.concentration)
+    if n_classes > 1 or "near" in parts:
+        concentration = rng.choice([0.01, 0.1, 0.7, 4.0], (n_classes, 3))
+        levels = np.tile([1.0, 0.0, 0.0], (n_classes, 3, 1))
+        if "near" in parts:
+            levels = rng.dirichlet([6.0, 2.0, 1.0], (n_classes, 3))
+        noise = Noise(concentration, levels, rng.dirichlet(np.full(n_classes, 3.0)))
+    relations, dependence = Relations.none(3), Dependence.none(3)
+    if "relations" in parts:
+        relations = Relations(rng.uniform(0.02, 0.5, 2), rng.dirichlet(np.ones(4), (2, 3)))
+    if "tree" in parts:
+        dependence = Dependence(
+            np.array([-1, 0, 1] if rng.random() < 0.5 else [2, 0, -1], np.int64),
+            rng.uniform(0.2, 3.0, 3),
+            rng.dirichlet(np.full(4, 3.0), 3),
+            np.zeros(3),
+        )
+    return Case(records, prior, noise, NEAR if "near" in parts else {}, relations, dependence)
 
 
-def own_theta(records, prior):
-    """θ of every record's own value, 1 where it is missing."""
-    out = np.ones(records.codes.shape)
-    for r in range(records.n_records):
-        for f in range(records.n_fields):
-            if records.codes[r, f] >= 0:
-                out[r, f] = prior.base[prior.value_ptr[f] + records.codes[r, f]]
-    return out
+def level_of(case, f, v, w):
+    """0 identical, 1 close, 2 near, 3 other, 9 missing on either side."""
+    if v < 0 or w < 0:
+        return 9
+    if v == w:
+        return 0
+    return case.near.get((f, int(v), int(w)), case.near.get((f, int(w), int(v)), 3))
 
 
-def alpha_by_field(prior):
-    """A_f = α_f θ_f, a list over fields."""
-    return [
-        prior.concentration[f] * prior.base[prior.value_ptr[f] : prior.value_ptr[f + 1]]
-        for f in range(len(prior.concentration))
-    ]
+def doubt_of(case, r, levels):
+    """log(1 + Σ_c odds_c LR_c) of a pair at these levels, r being the later record."""
+    logs = [0.0]
+    for odds, level in zip(case.relations.odds, case.relations.levels, strict=True):
+        ratio = np.log(odds)
+        for f, at in enumerate(levels):
+            if at == 0:
+                ratio += np.log(level[f, 0] / case.theta[r, f])
+            elif at < 4:
+                ratio += np.log(level[f, at] / case.unrelated[f, at])
+        logs.append(ratio)
+    return logsumexp(logs)
 
 
-def copies(codes, r, f, earlier):
-    """(c, n): how many of the earlier records show the record's own value, and how many show the field at all."""
-    if codes[r, f] < 0:
-        return 0, 0
-    shown = [codes[s, f] for s in earlier if codes[s, f] >= 0]
-    return shown.count(codes[r, f]), len(shown)
+def parts_of(case, q, r, f, earlier):
+    """(α, what copies at levels 0, 1 and 2 add to it, n) of a record's field beside earlier records."""
+    at = [case.levels[r, s, f] for s in earlier]
+    parent = case.dependence.parent[f]
+    given = parent >= 0 and any(case.levels[r, s, parent] == 0 for s in earlier)
+    mu = case.noise.levels[q, f]
+    copies = [at.count(0) * mu[0] / (case.theta_given if given else case.theta)[r, f], 0.0, 0.0]
+    for level in (1, 2):
+        if at.count(level):
+            copies[level] = at.count(level) * mu[level] / (case.dependence.levels if given else case.unrelated)[f, level]
+    return case.noise.concentration[q, f], copies, sum(level < 4 for level in at)
 
 
-def class_scores(codes, theta, noise, r, earlier):
+def class_scores(case, r, earlier):
     """(Q,) log of each noise class's part in the record's factor."""
-    out = np.log(noise.share)
-    for q in range(noise.n_classes):
-        for f in range(codes.shape[1]):
-            c, n = copies(codes, r, f, earlier)
-            a, t = noise.concentration[q, f], theta[r, f]
-            out[q] += np.log((a * t + c) / ((a + n) * t)) if n else 0.0
+    out = np.log(case.noise.share)
+    for q in range(case.noise.n_classes):
+        for f in range(case.records.n_fields):
+            alpha, copies, n = parts_of(case, q, r, f, earlier)
+            out[q] += np.log((alpha + sum(copies)) / (alpha + n)) if n else 0.0
     return out
 
 
-def block_weight(codes, theta, noise, block):
+def predictive(case, r, earlier):
+    """log p(x_r | earlier) − log p(x_r), less the doubt."""
+    if not len(earlier):
+        return 0.0
+    return logsumexp(class_scores(case, r, earlier)) - np.mean([case.doubt[r, s] for s in earlier])
+
+
+def block_weight(case, block):
     order = sorted(block)
-    return sum(logsumexp(class_scores(codes, theta, noise, r, order[:i])) for i, r in enumerate(order) if i)
+    return sum(predictive(case, r, order[:i]) for i, r in enumerate(order))
 
 
-def block_statistics(codes, theta, noise, block, weight=1.0):
-    """Events of a block: ((Q, 2, F, DEPTH, BINS), (Q,), (N, F)), the last how far each value is a copy."""
-    stats = np.zeros((noise.n_classes, 2, codes.shape[1], DEPTH, BINS))
-    class_weight, repeats = np.zeros(noise.n_classes), np.zeros(codes.shape)
+def block_statistics(case, block, weight=1.0):
+    """Events of a block: (Q, F, 4 + DEPTH) fresh, copies at three levels, shown; (Q,) records; (N, F) copied values."""
+    noise = case.noise
+    stats = np.zeros((noise.n_classes, case.records.n_fields, 4 + DEPTH))
+    class_weight, repeats = np.zeros(noise.n_classes), np.zeros(case.codes.shape)
     order = sorted(block)
     for i, r in enumerate(order[1:], start=1):
-        scores = class_scores(codes, theta, noise, r, order[:i])
+        scores = class_scores(case, r, order[:i])
         for q, part in enumerate(weight * np.exp(scores - logsumexp(scores))):
             class_weight[q] += part
-            for f in range(codes.shape[1]):
-                c, n = copies(codes, r, f, order[:i])
+            for f in range(case.records.n_fields):
+                alpha, copies, n = parts_of(case, q, r, f, order[:i])
                 if n == 0:
                     continue
-                theta_bin = min(int(np.floor(-np.log(theta[r, f]) / BIN_WIDTH)), BINS - 1) if c else 0
-                stats[q, 0, f, min(c, DEPTH - 1), theta_bin] += part
-                stats[q, 1, f, min(n, DEPTH - 1), 0] += part
-                repeats[r, f] += part * c / (noise.concentration[q, f] * theta[r, f] + c)
+                total = alpha + sum(copies)
+                stats[q, f, 0] += part * alpha / total
+                for level in range(3):
+                    stats[q, f, 1 + level] += part * copies[level] / total
+                stats[q, f, 4 + min(n, DEPTH - 1)] += part
+                repeats[r, f] += part * sum(copies) / total
     return stats, class_weight, repeats
+
+
+def partition_statistics(case, label):
+    parts = [block_statistics(case, block) for block in blocks_of(label)]
+    return [sum(part) for part in zip(*parts, strict=True)]
 
 
 @cache
@@ -138,7 +284,7 @@ class Posterior:
     labels: np.ndarray
     probability: np.ndarray
 
-    @property
+    @cached_property
     def pair(self):
         """(N, N) probability of being together, 0 on the diagonal."""
         together = np.einsum("p,pij->ij", self.probability, self.labels[:, :, None] == self.labels[:, None, :])
@@ -148,32 +294,80 @@ class Posterior:
     def n_blocks(self):
         return (self.labels == np.arange(self.labels.shape[1])).sum(axis=1)
 
-    @property
+    @cached_property
     def n(self):
         """(N + 1,) distribution of the number of blocks."""
         return np.bincount(self.n_blocks, weights=self.probability, minlength=self.labels.shape[1] + 1)
 
     @property
     def moments(self):
-        mean = self.probability @ self.n_blocks
-        return mean, self.probability @ (self.n_blocks - mean) ** 2
+        return moments(self.n)
 
-    @property
+    @cached_property
     def alone(self):
         together = (self.labels[:, :, None] == self.labels[:, None, :]).sum(axis=2)
         return self.probability @ (together == 1)
 
 
-def posterior(codes, theta, noise, log_h):
+@dataclass(frozen=True)
+class Sums:
+    """The same sums without the list of partitions, for more records."""
+
+    pair: np.ndarray
+    alone: np.ndarray
+    n: np.ndarray
+
+
+def moments(n):
+    """Mean and variance of a distribution over 0..N."""
+    at = np.arange(len(n))
+    return n @ at, n @ (at - n @ at) ** 2
+
+
+def subset_weights(case, members):
+    """(2^m,) the weight of every subset of some records as a block."""
+    out = np.zeros(1 << len(members))
+    for mask in range(1, len(out)):
+        inside = [r for i, r in enumerate(members) if mask >> i & 1]
+        out[mask] = out[mask ^ 1 << (mask.bit_length() - 1)] + predictive(case, inside[-1], inside[:-1])
+    return out
+
+
+def posterior(case, log_h, members=None):
     """The posterior over partitions with weight h(n) Π of the blocks' weights; `log_h` (N + 1,)."""
-    n = len(codes)
+    members = range(case.n) if members is None else sorted(members)
+    n = len(members)
     labels = labellings(n)
-    by_mask = np.zeros(1 << n)
-    for mask in range(1, 1 << n):
-        by_mask[mask] = block_weight(codes, theta, noise, [r for r in range(n) if mask >> r & 1])
+    by_mask = subset_weights(case, members)
     masks = ((labels[:, None, :] == np.arange(n)[None, :, None]) << np.arange(n)).sum(axis=2)
     log_weight = by_mask[masks].sum(axis=1) + np.asarray(log_h)[(masks > 0).sum(axis=1)]
     return Posterior(labels, np.exp(log_weight - logsumexp(log_weight)))
+
+
+def sums(case, log_new):
+    """Pairs, records alone and n, each partition weighted exp(log_new n): block by block, the first record's first."""
+    m = case.n
+    full = (1 << m) - 1
+    weight = np.exp(subset_weights(case, range(m)) + log_new)
+    by_n = np.zeros((full + 1, m + 1))
+    by_n[0, 0] = 1.0
+    for s in range(1, full + 1):
+        low = s & -s
+        rest = t = s ^ low
+        while True:
+            by_n[s, 1:] += weight[t | low] * by_n[rest ^ t, :-1]
+            if t == 0:
+                break
+            t = (t - 1) & rest
+    total = by_n.sum(axis=1)
+    pair, alone = np.zeros((m, m)), np.zeros(m)
+    for s in range(1, full + 1):
+        p = weight[s] * total[full ^ s] / total[full]
+        inside = [i for i in range(m) if s >> i & 1]
+        if len(inside) == 1:
+            alone[inside[0]] = p
+        pair[np.ix_(inside, inside)] += p
+    return Sums(pair - np.diag(np.diag(pair)), alone, by_n[full] / total[full])
 
 
 def four_errors(variance, n):

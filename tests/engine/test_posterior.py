@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 from tests import exact
-from tests.engine import naive
+from tests.engine import built, naive
 from vber_cli.engine import posterior
 from vber_cli.engine.graph import build_graph
 from vber_cli.engine.moves import greedy_labels
-from vber_cli.engine.posterior import Chains, add_weak_pairs, component_parts, expect, record_theta
+from vber_cli.engine.posterior import Chains, add_weak_pairs, component_parts, expect
 from vber_cli.model.types import Records
 
 
-def one_pass(records, prior, noise, graph, chains=None, *, draw=False, seed=3, threads=1, log_new=1.2):
-    return expect(records, prior, noise, log_new, graph, chains, seed=seed, draw=draw, n_sweeps=60, threads=threads)
+def one_pass(thirty, graph, chains=None, *, draw=False, seed=3, threads=1, log_new=1.2):
+    model = built.model_of(case)
+    return expect(model, log_new, graph, chains, seed=seed, draw=draw, n_sweeps=60, threads=threads)
 
 
 def edges_within(groups):
@@ -25,13 +26,13 @@ def edges_within(groups):
     return tuple(np.array(side, np.int32) for side in zip(*sorted(map(sorted, pairs)), strict=True))
 
 
-@pytest.fixture
-def case(rng):
+@pytest.fixture(params=["exact", "full"])
+def thirty(rng, request):
     """Thirty records: components of 2 to 6 records, and five records without an edge."""
-    records, prior, noise = naive.make_case(rng, 30, "people", 2)
+    case = naive.make_case(rng, 30, "people", *((1, ()) if request.param == "exact" else (2, naive.FULL)))
     order = rng.permutation(30)
     groups = [sorted(part.tolist()) for part in np.split(order[:25], [2, 4, 7, 10, 14, 19])]
-    return records, prior, noise, groups, build_graph(*edges_within(groups), 30)
+    return case, groups, build_graph(*edges_within(groups), 30)
 
 
 def same(one, two):
@@ -39,13 +40,12 @@ def same(one, two):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
 
 
-def test_components_do_not_touch_each_other(case):
-    records, prior, noise, groups, graph = case
-    found = one_pass(records, prior, noise, graph)
-    theta = naive.own_theta(records, prior)
+def test_components_do_not_touch_each_other(thirty):
+    case, groups, graph = thirty
+    found = one_pass(case, graph)
     pair, alone, moments = np.zeros((30, 30)), np.ones(30), np.zeros(2)
     for group in groups:
-        part = naive.posterior(records.codes[group], theta[group], noise, 1.2 * np.arange(len(group) + 1))
+        part = naive.posterior(case, 1.2 * np.arange(len(group) + 1), group)
         pair[np.ix_(group, group)] = part.pair
         alone[group] = part.alone
         moments += part.moments
@@ -66,7 +66,7 @@ def test_the_product_of_components_is_one_sum_over_all_partitions(rng):
     prior = prior.with_concentration(np.full(3, 1e-4))
     noise = type(noise).single(prior.concentration)
     graph = build_graph(np.array([0, 1, 3, 4], np.int32), np.array([1, 2, 4, 5], np.int32), 6)
-    found = one_pass(records, prior, noise, graph)
+    found = one_pass(case, graph)
     pair, blocks = exact.partition_posterior(codes, naive.alpha_by_field(prior), 1.2 * np.arange(7))
     np.testing.assert_allclose(found.pair_probability, pair[graph.pair_a, graph.pair_b], rtol=0, atol=1e-9)
     assert found.n_mean == pytest.approx(blocks @ np.arange(7), abs=1e-9)
@@ -74,16 +74,16 @@ def test_the_product_of_components_is_one_sum_over_all_partitions(rng):
 
 def test_no_edges_at_all(rng):
     records, prior, noise = naive.make_case(rng, 4, "random")
-    found = one_pass(records, prior, noise, build_graph(np.empty(0, np.int32), np.empty(0, np.int32), 4))
+    found = one_pass(case, build_graph(np.empty(0, np.int32), np.empty(0, np.int32), 4))
     assert (found.n_mean, found.n_variance, len(found.pair_probability)) == (4.0, 0.0, 0)
     assert found.alone.tolist() == [1.0] * 4
     assert found.stats.sum() == found.repeats.sum() == 0.0
 
 
 @pytest.mark.parametrize("draw", [False, True])
-def test_threads_do_not_change_a_bit(case, draw):
-    records, prior, noise, _, graph = case
-    same(*(one_pass(records, prior, noise, graph, draw=draw, threads=t) for t in (1, 2)))
+def test_threads_do_not_change_a_bit(thirty, draw):
+    case, _, graph = thirty
+    same(*(one_pass(case, graph, draw=draw, threads=t) for t in (1, 2)))
 
 
 def test_threads_do_not_change_a_bit_of_the_chains(rng):
@@ -93,8 +93,8 @@ def test_threads_do_not_change_a_bit_of_the_chains(rng):
     runs = []
     for threads in (1, 2):
         chains = Chains(graph, 3, greedy_labels(records, prior, 1.2, graph, threads))
-        first = one_pass(records, prior, noise, graph, chains, threads=threads)
-        runs.append((first, one_pass(records, prior, noise, graph, chains, threads=threads), chains))
+        first = one_pass(case, graph, chains, threads=threads)
+        runs.append((first, one_pass(case, graph, chains, threads=threads), chains))
     for i in (0, 1):
         same(runs[0][i], runs[1][i])
     np.testing.assert_array_equal(runs[0][2].labels, runs[1][2].labels)
@@ -105,7 +105,7 @@ def test_threads_do_not_change_a_bit_of_the_chains(rng):
     # every record is in a block of its own component, statistics count every record that is not the first of its block
     blocks = [len(np.unique(label)) for label in chains.labels]
     small = second.pair_probability[: graph.pair_ptr[1]]
-    alone = one_pass(records, prior, noise, build_graph(*edges_within([range(40, 44)]), 60))
+    alone = one_pass(case, build_graph(*edges_within([range(40, 44)]), 60))
     np.testing.assert_allclose(small, alone.pair_probability, rtol=0, atol=1e-12)
     expected = np.mean([60 - n for n in blocks]) + alone.class_weight.sum()
     assert second.class_weight.sum() == pytest.approx(expected)
@@ -119,8 +119,8 @@ def test_renumbering_the_records_renames_the_result(rng):
     codes = np.empty_like(records.codes)
     codes[new] = records.codes
     moved = Records(codes, records.db_of_record, records.n_values)
-    one = one_pass(records, prior, noise, g := build_graph(*edges_within(groups), 24))
-    two = one_pass(moved, prior, noise, h := build_graph(*edges_within([new[group].tolist() for group in groups]), 24))
+    one = one_pass(case, g := build_graph(*edges_within(groups), 24))
+    two = one_pass(moved, h := build_graph(*edges_within([new[group].tolist() for group in groups]), 24))
     at = {
         frozenset(pair): p for *pair, p in zip(h.pair_a.tolist(), h.pair_b.tolist(), two.pair_probability, strict=True)
     }
@@ -144,10 +144,10 @@ def test_parts_cover_every_component_once(monkeypatch):
 
 
 @pytest.mark.parametrize("n_classes", [1, 2])
-def test_weak_pairs_are_counted_at_first_order(case, rng, n_classes):
-    records, prior, noise, _, graph = case
+def test_weak_pairs_are_counted_at_first_order(thirty, rng, n_classes):
+    case, _, graph = thirty
     noise = noise if n_classes == 2 else type(noise).single(prior.concentration)
-    found = one_pass(records, prior, noise, graph)
+    found = one_pass(case, graph)
     before = found.stats.copy(), found.class_weight.copy(), found.repeats.copy()
     a, b = np.array([0, 1, 4], np.int32), np.array([9, 17, 29], np.int32)
     odds = rng.uniform(0.01, 0.05, 3)
@@ -177,8 +177,8 @@ def test_a_weak_pair_by_itself_has_its_exact_probability(rng):
     records, prior, noise = naive.make_case(rng, 2, "people")
     log_new = 3.0
     a, b = np.array([0], np.int32), np.array([1], np.int32)
-    apart = one_pass(records, prior, noise, build_graph(a[:0], b[:0], 2), log_new=log_new)
-    together = one_pass(records, prior, noise, build_graph(a, b, 2), log_new=log_new)
+    apart = one_pass(case, build_graph(a[:0], b[:0], 2), log_new=log_new)
+    together = one_pass(case, build_graph(a, b, 2), log_new=log_new)
     odds = np.exp([naive.block_weight(records.codes, naive.own_theta(records, prior), noise, [0, 1]) - log_new])
     weak = add_weak_pairs(records, prior, noise, apart, a, b, odds)
     assert weak.pair_probability[0] > 2e-3

@@ -64,15 +64,15 @@ def audit(
     size = int(np.clip(_WORK // max(n, 1), min(n, 20), n))
     sample = np.sort(np.random.default_rng([seed, 8]).choice(n, size, replace=False)).astype(np.int32)
     step = max(1, -(-size // _PARTS))
-    found = collect(
+    chunks, _ = collect(
         lambda part, out_a, out_b: (
             audit_kernel(part[0], part[1], sample, scorer, log_new + _FLOOR, out_a, out_b),
             0,
         ),
         [(lo, min(lo + step, size)) for lo in range(0, size, step)],
         threads,
-    )[0]
-    packed = np.concatenate(found) if found else np.empty(0, np.int64)
+    )
+    packed = np.concatenate(chunks) if chunks else np.empty(0, np.int64)
     record, other = (packed >> 32).astype(np.int32), (packed & 0xFFFFFFFF).astype(np.int32)
     used = len(packed)
     a, b = sample[record[:used]], other[:used]

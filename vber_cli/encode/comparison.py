@@ -59,13 +59,16 @@ def types_asked_for(texts: tuple[str, ...], fields: tuple[str, ...]) -> Mapping[
     UsageError
         A field is not one of the run's.
     """
-    pairs = [text.rpartition("=")[::2] for text in texts]
+    pairs: list[tuple[str, str]] = []
+    for text in texts:
+        field, _, kind = text.rpartition("=")
+        pairs.append((field, kind))
     unknown = [field for field, _ in pairs if field not in fields and field != EVERY_FIELD]
     if unknown:
         raise UsageError(
             f"--type names {unknown[0]!r}, which is not a field of this run", f"the fields are {', '.join(fields)}"
         )
-    asked = {field: kind for field, kind in pairs}
+    asked: dict[str, str] = dict(pairs)
     default = asked.pop(EVERY_FIELD, None)
     return asked if default is None else {**dict.fromkeys(fields, default), **asked}
 
@@ -90,7 +93,9 @@ def compare(
     codes = np.empty((n, n_fields), dtype=np.int32)
     columns: list[IntArray] = []
     owners: list[int] = []
-    types, notes, spellings = [], [], []
+    types: list[FieldType] = []
+    notes: list[str] = []
+    spellings: list[pa.StringArray] = []
     ends_a, ends_b, levels = [], [], []
     sizes = np.empty(n_fields, dtype=np.int64)
     for f, field in enumerate(codebook.fields):
@@ -99,7 +104,7 @@ def compare(
         kind = infer_type(field, values, counts, asked.get(field))
         notes += kind.notes
         types.append(kind)
-        forms, code_of, more = _forms(records, f, values, counts, kind, names)
+        forms, code_of, more = _forms(records, f, values, kind, names)
         notes += more
         codes[:, f] = code_of
         own = np.bincount(code_of[code_of >= 0], minlength=len(forms))
@@ -133,7 +138,7 @@ def compare(
 
 
 def _forms(
-    records: Records, f: int, values: pa.StringArray, counts: LongArray, kind: FieldType, names: tuple[str, ...]
+    records: Records, f: int, values: pa.StringArray, kind: FieldType, names: tuple[str, ...]
 ) -> tuple[pa.StringArray, IntArray, list[str]]:
     """Distinct comparison forms, sorted, the (N,) code of each record's form, and notes.
 
@@ -145,7 +150,9 @@ def _forms(
     texts = values.to_pylist()
     edges = np.searchsorted(records.db_of_record, np.arange(records.n_databases + 1))
     latest = kind.dates.latest_year if kind.dates is not None else None
-    forms, columns, notes = [], [], []
+    forms: list[pa.StringArray] = []
+    columns: list[IntArray] = []
+    notes: list[str] = []
     for d, name in enumerate(names):
         part = column[edges[d] : edges[d + 1]]
         own = np.bincount(part[part >= 0], minlength=len(values))

@@ -78,13 +78,13 @@ def record_theta(records: Records, prior: Prior) -> FloatArray:
     return out
 
 
-def theta_given(records: Records, prior: Prior, dependence: Dependence, theta: FloatArray) -> FloatArray:
+def theta_given(records: Records, dependence: Dependence, theta: FloatArray) -> FloatArray:
     """(N, F) float64: θ of each record's value given the value of the field's parent, as `model.dependence` says.
 
     Counts are of records, of which duplicates are a part: a value is not counted for the record that shows it, and at
     least once where another record shows both.
     """
-    out = theta.copy()
+    out: FloatArray = theta.copy()
     for f, g in enumerate(dependence.parent):
         if g < 0:
             continue
@@ -116,7 +116,7 @@ def block_model(records: Records, evidence: Evidence) -> BlockModel:
         evidence.relations.odds,
         evidence.relations.levels,
         evidence.dependence.parent,
-        theta_given(records, evidence.prior, evidence.dependence, theta),
+        theta_given(records, evidence.dependence, theta),
         evidence.dependence.levels,
         evidence.prior.value_ptr,
         similar.ptr,

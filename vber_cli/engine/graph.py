@@ -10,7 +10,7 @@ from vber_cli.engine.block_kernels import components_kernel
 from vber_cli.engine.partition_kernels import MAX_EXACT
 from vber_cli.model.types import FloatArray, IntArray, LongArray
 
-MAX_COMPONENT = 600  # larger ones are thinned: the work grows with the square
+MAX_COMPONENT = 80  # larger ones are thinned: the work grows with the square and more
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def learn_from(
         if settings.learn_relations:
             now, relation_bic = choose_relations(records, pairs, now, settings)
         now = learn(records, pairs, now, settings, _FIRST_ROUNDS)
-        if settings.learn_concentration:
+        if settings.learn_concentration and now.evidence.relations.n_classes == 0:
             now, noise_bic = choose_noise(records, pairs, now, settings)
         now = learn(records, pairs, now, settings, *(() if last else (_FIRST_ROUNDS,)))
         if settings.learn_relations and last:

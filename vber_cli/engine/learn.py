@@ -9,6 +9,7 @@ import numpy as np
 
 from vber_cli.engine import hyper
 from vber_cli.engine.block_model import BlockModel, Evidence, block_model
+from vber_cli.engine.dependence_tree import learn_tree
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.graph import Graph, build_graph, thin
 from vber_cli.engine.moves import greedy_labels
@@ -152,7 +153,8 @@ def update(
     """The M step."""
     evidence = now.evidence
     prior, noise = evidence.prior, evidence.noise
-    if settings.learn_concentration:
+    if settings.learn_concentration and evidence.relations.n_classes == 0:
+        # with relations the noise stays what the sure links say: learned from all, it would excuse relatives
         noise, overall = hyper.best_noise(found.stats, found.class_weight, model.unrelated[:, 1:3] > 0)
         prior = prior.with_concentration(overall)
     if settings.learn_base:
@@ -212,8 +214,13 @@ def choose_relations(
 ) -> tuple[Hyperparameters, dict[int, float]]:
     """The number of classes of relations that the candidates speak for, with fitting noise, and each number's BIC."""
     model = block_model(records, now.evidence)
-    n = records.n_records
-    found = choose_structure(model, pairs.b, pairs.levels, possible_levels(model), n * (n - 1) / 2, settings.seed)
+    n, possible = records.n_records, possible_levels(model)
+    anchor = learn_tree(
+        records, now.evidence, pairs.b, pairs.a, pairs.levels, possible, settings.occupancy, settings.seed
+    )
+    found = choose_structure(
+        model, pairs.b, pairs.levels, anchor.probability, possible, n * (n - 1) / 2, settings.seed
+    )
     return replace(now, evidence=replace(now.evidence, noise=found.noise, relations=found.relations)), found.bic
 
 

@@ -119,7 +119,7 @@ def link_posterior(
             chain_n.append(found.chain_n)
         chain_pairs = found.chain_pairs if chain_pairs is None else chain_pairs + found.chain_pairs
         n_now = float(np.clip(rng.normal(found.n_mean, np.sqrt(moments[-1][1])), 1.0, records.n_records))
-        if settings.learn_concentration:
+        if settings.learn_concentration and learned.evidence.relations.n_classes == 0:
             noise = hyper.draw_noise(found.stats, found.class_weight, near, rng)
             now = block_model(records, replace(learned.evidence, noise=noise))
         if settings.occupancy.n_individuals is None:

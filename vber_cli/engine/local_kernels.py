@@ -5,11 +5,12 @@ A block's weight is that of its marginal beside its records on their own,
 built by the chain rule over its records in ascending order. Given n earlier members that show field f, of which k_l are
 at level l from the record's value x, a record's factor is
     Σ_q share_q Π_f [α_qf + k_0 μ_qf0 / θ_f(x) + Σ_{l=1,2} k_l μ_qfl / u_fl] / (α_qf + n),
-less the doubt that it is related and not the same: the mean over the members of log(1 + Σ_c odds_c LR_c). With one class
-of exact copies and no relations this is the paper's exact marginal (model.md sections 2, 5 and 6).
+less the doubt that it is related and not the same: the mean over the members of log(1 + Σ_c odds_c LR_c). With one
+class of exact copies and no relations this is the paper's exact marginal (model.md sections 2, 5 and 6).
 
-Statistics of the noise, for `engine.hyper`: `stats` (Q, F, 4 + DEPTH) holds, per class and field, fresh draws, copies at
-levels 0, 1 and 2, and then how often a value was shown with n = 1, 2, … earlier ones; `class_weight` (Q,) counts records.
+Statistics of the noise, for `engine.hyper`: `stats` (Q, F, 4 + DEPTH) holds, per class and field, fresh draws, copies
+at levels 0, 1 and 2, and then how often a value was shown with n = 1, 2, … earlier ones; `class_weight` (Q,) counts
+records.
 """
 
 from __future__ import annotations
@@ -143,9 +144,18 @@ def block_weight(members, n_members, records, levels, doubt, model, work):  # ty
 
 
 @nb.njit(cache=True, nogil=True)
+def _any_order(model):  # type: ignore[no-untyped-def]
+    """Whether a block's weight is the same in any order of its records."""
+    for g in model.parent:
+        if g >= 0:
+            return False
+    return len(model.share) == 1 and len(model.relation_odds) == 0 and len(model.near_value) == 0
+
+
+@nb.njit(cache=True, nogil=True)
 def joining(i, members, n, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
     """Λ(b ∪ {i}) − Λ(b) for the members of b in any order; reorders them, and needs room for one more."""
-    if len(model.share) == 1 and len(model.relation_odds) == 0 and len(model.near_value) == 0:
+    if _any_order(model):
         return predictive(i, members, n, records, levels, doubt, model, work)
     members[:n].sort()
     without = block_weight(members, n, records, levels, doubt, model, work)

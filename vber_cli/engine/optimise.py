@@ -1,8 +1,8 @@
 """The loop that maximises the bound: merges, moves and sweeps, each of which may only raise it (model.md section 2).
 
-The bound of a partition is log p(x, partition | K) with every equivalent labelling counted; in the paper's model that is
-the ELBO of its hard φ plus log K! / (K − n)!. Moves are judged by the weights of the full model, with near values, noise
-classes and relations; the sweeps are the paper's, and add to the bound what the ELBO gains when φ becomes soft.
+The bound of a partition is log p(x, partition | K) with every equivalent labelling counted; in the paper's model that
+is the ELBO of its hard φ plus log K! / (K − n)!. Moves are judged by the weights of the full model, with near values,
+noise classes and relations; the sweeps are the paper's, and add to the bound what the ELBO gains when φ becomes soft.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ reference, links, and C classes of relations. A structure's worth is its composi
     CL = Σ_pairs log(1 + odds_M LR_M + Σ_c odds_c LR_c) − N_M − Σ_c N_c,    BIC = CL − ½ log(pairs) · parameters
 
 Explaining agreement by identity or by relation is nearly a tie for one pair of fields, and the two could swap places. Two
-anchors keep them apart: links begin with small fixed noise, and a relation is of different individuals: in some telling
-field at least it must differ almost for certain.
+anchors keep them apart: the start is the link posterior under the dependence tree, which sees that what is shared at one
+address is shared by many; and a relation is of different individuals: in some telling field at least it must differ
+almost for certain.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _REFITS = 3
 _PRIOR_WEIGHT = 2.0
 _DIFFERENT = 0.9  # of a relation's pairs differ in its most different telling field, at least
 _TELLING = 3.0  # nats of collision entropy that make a field telling
+_SURE = 0.95  # links that noise is learned from: learned from less certain ones it would excuse relatives
 _CLEAR = 0.02  # a pair less probable than this is clearly no link
 # The anchored start: three qualities of link, by share and by mismatch in every field.
 _ANCHOR_SHARE = np.array([0.55, 0.3, 0.15])
@@ -53,6 +55,7 @@ class _Pairs:
     model: BlockModel
     b: IntArray
     levels: np.ndarray
+    anchor: FloatArray
     possible: np.ndarray
     scale: float
     n_pairs: float
@@ -85,7 +88,13 @@ def with_noise(model: BlockModel, noise: Noise) -> BlockModel:
 
 
 def choose_structure(
-    model: BlockModel, b: IntArray, levels: np.ndarray, possible: np.ndarray, n_pairs: float, seed: int
+    model: BlockModel,
+    b: IntArray,
+    levels: np.ndarray,
+    anchor: FloatArray,
+    possible: np.ndarray,
+    n_pairs: float,
+    seed: int,
 ) -> Structure:
     """Fit structures with 0, 1, 2, … classes of relations from anchored starts, and keep the one with the best BIC.
 
@@ -95,6 +104,8 @@ def choose_structure(
         Of its arrays θ and the chance levels count.
     b, levels
         (P,) and (P, F): the later record and the levels of every candidate pair.
+    anchor
+        (P,) link probabilities to start from, by evidence that counts dependent fields once.
     possible
         (F, 4) bool, levels that two values of the field can be at.
     n_pairs
@@ -107,8 +118,8 @@ def choose_structure(
     if len(b) > _SAMPLE:
         chosen = np.sort(rng.choice(len(b), _SAMPLE, replace=False))
         scale = len(b) / _SAMPLE
-        b, levels = b[chosen], levels[chosen]
-    pairs = _Pairs(model, b, levels, possible, scale, n_pairs, seed)
+        b, levels, anchor = b[chosen], levels[chosen], anchor[chosen]
+    pairs = _Pairs(model, b, levels, anchor, possible, scale, n_pairs, seed)
     best: tuple[Relations, Noise] | None = None
     bic: dict[int, float] = {}
     for n_classes in RELATION_COUNTS:
@@ -125,15 +136,14 @@ def choose_structure(
 
 def _fit(pairs: _Pairs, n_classes: int, rng: np.random.Generator) -> tuple[Relations, Noise, float]:
     """One structure: EM with anchored noise, then noise from the clear links and relations from the clear others."""
+    p = pairs.anchor
     noise = anchored_noise(pairs.possible)
     link, _ = pair_evidence(with_noise(pairs.model, noise), pairs.b, pairs.levels)
-    n_links = 0.05 * len(pairs.model.codes)
-    level = _first_levels(pairs, n_classes, link, rng)
-    n_related = np.full(n_classes, 0.5 * len(pairs.b) * pairs.scale / max(n_classes, 1))
-    everyone = np.ones(len(pairs.b), dtype=bool)
-    p = np.zeros(len(pairs.b))
+    n_links = max(p.sum() * pairs.scale, 1.0)
+    level = _first_levels(pairs, n_classes, rng)
+    n_related = np.full(n_classes, 0.5 * float((p < _CLEAR).sum()) * pairs.scale / max(n_classes, 1))
     for refit in range(_REFITS):
-        trained = everyone if refit == 0 else p < _CLEAR
+        trained = p < _CLEAR
         for _ in range(_EM_ROUNDS):
             p, related, _ = _responsibilities(pairs, link, n_links, level, n_related)
             n_links = max(p.sum() * pairs.scale, 1.0)
@@ -141,9 +151,8 @@ def _fit(pairs: _Pairs, n_classes: int, rng: np.random.Generator) -> tuple[Relat
                 weight = related * trained[:, None]
                 level = _levels(pairs, weight)
                 n_related = np.maximum(weight.sum(axis=0) * pairs.scale, 1e-3)
-        clear = p > 0.5
-        if clear.any():
-            noise = few_classes(pairs.levels[clear], p[clear] * pairs.scale, pairs.possible, pairs.seed)
+        if refit > 0:
+            noise = _noise_of(pairs, p)
         link, _ = pair_evidence(with_noise(pairs.model, noise), pairs.b, pairs.levels)
     p, related, log_total = _responsibilities(pairs, link, n_links, level, n_related)
     likelihood = log_total.sum() * pairs.scale - n_links - n_related.sum()
@@ -151,6 +160,14 @@ def _fit(pairs: _Pairs, n_classes: int, rng: np.random.Generator) -> tuple[Relat
     parameters = n_classes * (free + 1) + noise.n_classes * (free + 1)
     bic = float(likelihood - 0.5 * np.log(max(len(pairs.b) * pairs.scale, 2.0)) * parameters)
     return Relations(n_related / pairs.n_pairs, level), noise, bic
+
+
+def _noise_of(pairs: _Pairs, p: FloatArray) -> Noise:
+    """Noise classes of the clear links, or the anchored ones where there are none."""
+    clear = p > _SURE
+    if not clear.any():
+        return anchored_noise(pairs.possible)
+    return few_classes(pairs.levels[clear], p[clear] * pairs.scale, pairs.possible, pairs.seed)
 
 
 def _responsibilities(
@@ -195,8 +212,8 @@ def _kept_different(level: FloatArray, unrelated: FloatArray) -> FloatArray:
     return out
 
 
-def _first_levels(pairs: _Pairs, n_classes: int, link: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """(C, F, 4) from a k-means of the agreement of the pairs that are not clear links under the anchored noise."""
+def _first_levels(pairs: _Pairs, n_classes: int, rng: np.random.Generator) -> FloatArray:
+    """(C, F, 4) from a k-means of the agreement of the pairs that are clearly no links by the anchor."""
     if n_classes == 0:
         return np.zeros((0, pairs.levels.shape[1], N_LEVELS))
     agreement = np.select(
@@ -204,8 +221,9 @@ def _first_levels(pairs: _Pairs, n_classes: int, link: FloatArray, rng: np.rando
         [1.0, 0.6, 0.4, 0.5],
         0.0,
     )
-    typical = np.quantile(link, 0.9) if len(link) else 0.0
-    pool = np.flatnonzero(link <= typical)
+    pool = np.flatnonzero(pairs.anchor < _CLEAR)
+    if len(pool) == 0:
+        pool = np.argsort(pairs.anchor, kind="stable")[: max(len(pairs.anchor) // 2, 1)]
     if len(pool) > 30_000:
         pool = rng.choice(pool, 30_000, replace=False)
     points = agreement[pool]
@@ -249,7 +267,7 @@ def refit_relations(
         clear = clear[:: int(np.ceil(scale))]
         scale = float((probability < _CLEAR).sum()) / len(clear)
     possible = np.ones((levels.shape[1], N_LEVELS), dtype=bool)
-    pairs = _Pairs(model, b[clear], levels[clear], possible, scale, n_pairs, 0)
+    pairs = _Pairs(model, b[clear], levels[clear], probability[clear], possible, scale, n_pairs, 0)
     level, odds = relations.levels, relations.odds
     nothing = np.full(len(clear), -np.inf)
     for _ in range(_EM_ROUNDS):

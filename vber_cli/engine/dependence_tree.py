@@ -1,0 +1,199 @@
+"""Learning which fields depend on each other between different individuals (model.md section 6).
+
+Two records of one individual share every field, so duplicates look like dependence. The tree is therefore learned from
+pairs of records that share a field g and are clearly different individuals by all fields but the one, f, whose
+dependence on g is asked for. What is clear depends on the tree, so both are learned in turn, from independence on. The
+noise stays as it is assumed meanwhile: learned from links that the tree has not yet unmasked as relatives, it would
+excuse them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vber_cli.engine.block_model import BlockModel, Evidence, block_model
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
+from vber_cli.engine.noise_classes import as_noise
+from vber_cli.model.dependence import Dependence
+from vber_cli.model.noise import Noise
+from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.relations import Relations
+from vber_cli.model.similar import N_LEVELS
+from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
+
+_PAIRS_PER_FIELD = 30_000
+_ENOUGH = 30  # clear pairs, fewer say nothing about a field
+_CLEAR = 0.02
+_PRIOR_WEIGHT = 3.0
+_LEAST_GAIN = 0.01  # nats a pair
+_ROUNDS = 4
+_PLAIN_IDENTICAL = 0.82
+_PLAIN_LEVELS = np.array([0.0, 0.07, 0.03, 0.08])
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """Link probabilities of the candidate pairs by evidence that counts dependent fields once.
+
+    Attributes
+    ----------
+    dependence
+        The tree.
+    probability
+        (P,) float64.
+    """
+
+    dependence: Dependence
+    probability: FloatArray
+
+
+@dataclass(frozen=True)
+class _Sharing:
+    """Pairs of records that share a field's value, and their levels."""
+
+    b: IntArray
+    levels: np.ndarray
+
+
+def learn_tree(
+    records: Records,
+    evidence: Evidence,
+    b: IntArray,
+    a: IntArray,
+    levels: np.ndarray,
+    possible: np.ndarray,
+    occupancy: Occupancy,
+    seed: int,
+) -> Anchor:
+    """Learn the tree, and the candidates' link probabilities under it, from independence on.
+
+    Parameters
+    ----------
+    records, evidence
+        The data, and the evidence to start from; its dependence and relations are not used.
+    b, a, levels
+        (P,), (P,) and (P, F): the candidate pairs a < b and their levels.
+    possible
+        (F, 4) bool, levels that two values of each field can be at.
+    occupancy
+        The prior over the number of individuals.
+    seed
+        Of the sampled pairs and of the noise classes' starts.
+    """
+    n_fields = records.n_fields
+    noise = plain_noise(possible)
+    now = Evidence(
+        evidence.prior.with_concentration(noise.concentration[0]),
+        noise,
+        evidence.similar,
+        Relations.none(n_fields),
+        Dependence.none(n_fields),
+    )
+    model = block_model(records, now)
+    rng = np.random.default_rng([seed, 61])
+    sharing = {g: _pairs_sharing(model, records.codes[:, g], rng) for g in range(n_fields)}
+    n = 0.9 * records.n_records
+    probability = np.zeros(len(b))
+    for _ in range(_ROUNDS):
+        log_new = occupancy.log_new(n)
+        tree = _tree(model, now, sharing, log_new, (records.codes >= 0).mean(axis=0))
+        now = replace(now, dependence=tree)
+        model = block_model(records, now)
+        link, _ = pair_evidence(model, b, levels)
+        probability = 1.0 / (1.0 + np.exp(np.clip(log_new - link, -500.0, 500.0)))
+        partners = np.bincount(a, weights=probability, minlength=records.n_records)
+        partners += np.bincount(b, weights=probability, minlength=records.n_records)
+        n = float(np.clip((1.0 / (1.0 + partners)).sum(), 0.02 * records.n_records, records.n_records - 0.5))
+    return Anchor(now.dependence, probability)
+
+
+def plain_noise(possible: np.ndarray) -> Noise:
+    """One noise class with the same mismatch in every field; `possible` as in `learn_tree`."""
+    level = np.where(possible, _PLAIN_LEVELS, 0.0)
+    level[:, 3] += 1.0 - level.sum(axis=1) - _PLAIN_IDENTICAL
+    level[:, 0] = _PLAIN_IDENTICAL
+    return as_noise(level[None], np.ones(1))
+
+
+def _pairs_sharing(model: BlockModel, column: IntArray, rng: np.random.Generator) -> _Sharing:
+    """Pairs of records with the same value: each record with the next three of a random order of those that have it."""
+    seen = rng.permutation(np.flatnonzero(column >= 0))
+    order = seen[np.argsort(column[seen], kind="stable")]
+    first, second = [], []
+    for step in (1, 2, 3):
+        same = column[order[:-step]] == column[order[step:]]
+        first.append(order[:-step][same])
+        second.append(order[step:][same])
+    x, y = np.concatenate(first), np.concatenate(second)
+    if len(x) > _PAIRS_PER_FIELD:
+        chosen = rng.choice(len(x), _PAIRS_PER_FIELD, replace=False)
+        x, y = x[chosen], y[chosen]
+    a, b = np.minimum(x, y).astype(np.int32), np.maximum(x, y).astype(np.int32)
+    return _Sharing(b, pair_levels(model, a, b))
+
+
+def _field_evidence(model: BlockModel, evidence: Evidence, pairs: _Sharing) -> FloatArray:
+    """(P, F) float64 nats: what each field says for a link by itself, under the overall noise and the present tree."""
+    alpha = evidence.prior.concentration
+    copies = (evidence.noise.share[:, None, None] * evidence.noise.levels).sum(axis=0)
+    out = np.zeros(pairs.levels.shape)
+    for f in range(len(alpha)):
+        level = pairs.levels[:, f]
+        g = model.parent[f]
+        given = pairs.levels[:, g] == 0 if g >= 0 else np.zeros(len(level), dtype=bool)
+        theta = np.where(given, model.theta_given[pairs.b, f], model.theta[pairs.b, f])
+        chance = np.where(given[:, None], model.unrelated_given[f], model.unrelated[f])
+        ratio = np.ones(len(level)) * alpha[f]
+        ratio += np.where(level == 0, copies[f, 0] / theta, 0.0)
+        for near in (1, 2):
+            ratio += np.where(level == near, copies[f, near] / np.maximum(chance[:, near], 1e-12), 0.0)
+        out[:, f] = np.where(level < N_LEVELS, np.log(ratio / (1.0 + alpha[f])), 0.0)
+    return out
+
+
+def _tree(
+    model: BlockModel, evidence: Evidence, sharing: dict[int, _Sharing], log_new: float, observed: FloatArray
+) -> Dependence:
+    """The edges g → f of most gain that make a forest, each field with one parent at most."""
+    n_fields = model.codes.shape[1]
+    edges: list[tuple[float, int, int, float, FloatArray]] = []
+    for g, pairs in sharing.items():
+        if len(pairs.b) < _ENOUGH:
+            continue
+        weight = _field_evidence(model, evidence, pairs)
+        total = weight.sum(axis=1)
+        for f in range(n_fields):
+            chance = float(model.unrelated[f, 0])
+            if f == g or chance >= 0.999:
+                continue
+            odds = np.clip(total - weight[:, f] - log_new, -50.0, 50.0)
+            clear = (1.0 / (1.0 + np.exp(-odds)) < _CLEAR) & (pairs.levels[:, f] < N_LEVELS)
+            n_clear = int(clear.sum())
+            if n_clear < _ENOUGH:
+                continue
+            count = np.bincount(pairs.levels[clear, f], minlength=N_LEVELS)[:N_LEVELS]
+            level = (count + _PRIOR_WEIGHT * np.maximum(model.unrelated[f], 1e-6)) / (n_clear + _PRIOR_WEIGHT)
+            same = float(level[0])
+            if same <= 1.5 * chance + 0.002:
+                continue
+            gain = same * np.log(same / chance) + (1.0 - same) * np.log(max(1.0 - same, 1e-9) / (1.0 - chance))
+            gain *= n_clear / len(pairs.b) * observed[g]
+            if gain > _LEAST_GAIN:
+                edges.append((gain, g, f, max((1.0 - same) / (same - chance), 1e-3), level / level.sum()))
+    out = Dependence.none(n_fields)
+    for gain, g, f, strength, level in sorted(edges, key=lambda edge: (-edge[0], edge[1], edge[2])):
+        if out.parent[f] < 0 and not _leads_to(out.parent, g, f):
+            out.parent[f] = g
+            out.strength[f], out.levels[f], out.gain[f] = strength, level, gain
+    return out
+
+
+def _leads_to(parent: LongArray, g: int, f: int) -> bool:
+    """Whether f is g or one of its ancestors."""
+    while g >= 0:
+        if g == f:
+            return True
+        g = int(parent[g])
+    return False

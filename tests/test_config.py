@@ -25,6 +25,7 @@ OTHER = {
     "encoding": "latin-1",
     "prior": "uniform",
     "concentration": 0.05,
+    "independent": True,
     "max_sweeps": 3,
     "tol": 1e-4,
     "start": "random",

@@ -39,7 +39,7 @@ from vber_cli.results.output import write_tables
 from vber_cli.results.summary import Search, summarise
 
 # Candidates are kept down to this log odds by their optimistic score.
-_CANDIDATE_LOG_ODDS = -6.0
+_CANDIDATE_LOG_ODDS = -5.0
 _MANY_INDIVIDUALS = 100  # times the number of records: a fixed K beyond is worth a warning
 
 

@@ -103,15 +103,17 @@ class Case:
     def levels(self):
         """(N, N, F) levels of all pairs."""
         out = np.zeros((self.n, self.n, self.records.n_fields), int)
-        for i, j, f in np.ndindex(out.shape):
-            out[i, j, f] = level_of(self, f, self.codes[i, f], self.codes[j, f])
+        for f, column in enumerate(self.codes.T.tolist()):
+            for i, v in enumerate(column):
+                for j, w in enumerate(column):
+                    out[i, j, f] = level_of(self, f, v, w)
         return out
 
     @cached_property
     def doubt(self):
         """(N, N) doubt of all pairs."""
         out = np.zeros((self.n, self.n))
-        for i in range(self.n):
+        for i in range(self.n if len(self.relations.odds) else 0):
             for j in range(i):
                 out[i, j] = out[j, i] = doubt_of(self, i, self.levels[i, j])
         return out
@@ -123,7 +125,13 @@ class Case:
         return [self.prior.concentration[f] * self.prior.base[ptr[f] : ptr[f + 1]] for f in range(len(ptr) - 1)]
 
     def of(self, **changes):
-        return replace(self, **changes)
+        """The same with some parts replaced; noise changes nothing that is looked up once."""
+        out = replace(self, **changes)
+        if set(changes) == {"noise"}:
+            assert len(self.levels) == len(self.doubt) == len(self.theta_given)
+            assert len(self.unrelated) == self.records.n_fields
+            out.__dict__.update(self.__dict__ | changes)
+        return out
 
 
 def make_codes(rng, n, kind):
@@ -185,7 +193,7 @@ def level_of(case, f, v, w):
         return 9
     if v == w:
         return 0
-    return case.near.get((f, int(v), int(w)), case.near.get((f, int(w), int(v)), 3))
+    return case.near.get((f, v, w), case.near.get((f, w, v), 3))
 
 
 def doubt_of(case, r, levels):
@@ -229,7 +237,7 @@ def predictive(case, r, earlier):
     """log p(x_r | earlier) − log p(x_r), less the doubt."""
     if not len(earlier):
         return 0.0
-    return logsumexp(class_scores(case, r, earlier)) - np.mean([case.doubt[r, s] for s in earlier])
+    return np.logaddexp.reduce(class_scores(case, r, earlier)) - np.mean([case.doubt[r, s] for s in earlier])
 
 
 def block_weight(case, block):
@@ -245,7 +253,7 @@ def block_statistics(case, block, weight=1.0):
     order = sorted(block)
     for i, r in enumerate(order[1:], start=1):
         scores = class_scores(case, r, order[:i])
-        for q, part in enumerate(weight * np.exp(scores - logsumexp(scores))):
+        for q, part in enumerate(weight * np.exp(scores - np.logaddexp.reduce(scores))):
             class_weight[q] += part
             for f in range(case.records.n_fields):
                 alpha, copies, n = parts_of(case, q, r, f, order[:i])

@@ -1,4 +1,4 @@
-"""Components, their pairs and neighbours, against a search."""
+"""Components and their pairs against a search, and how components that are too large are thinned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.engine import naive
-from vber_cli.engine.graph import build_graph
+from vber_cli.engine import graph as module
+from vber_cli.engine.graph import build_graph, thin
 from vber_cli.engine.partition_kernels import MAX_EXACT
 
 
@@ -25,7 +26,7 @@ def parts(ptr, values):
 @pytest.mark.parametrize(
     ("n", "m"), [(1, 0), (5, 0), (2, 1), (30, 8), (30, 20), (60, 45), (60, 59), (12, 66), (200, 110)]
 )
-def test_components_pairs_and_neighbours(rng, n, m):
+def test_components_and_their_pairs(rng, n, m):
     for _ in range(5):
         a, b = random_edges(rng, n, m) if n > 1 else (np.empty(0, np.int32), np.empty(0, np.int32))
         graph = build_graph(a, b, n)
@@ -44,14 +45,9 @@ def test_components_pairs_and_neighbours(rng, n, m):
                 assert found == list(itertools.combinations(group, 2))
             else:
                 assert found == [edge for edge in edges if edge[0] in group]
-        near = parts(graph.nbr_ptr, graph.nbr)
-        large = {r for group in groups[graph.n_small :] for r in group}
-        for r in range(n):
-            expected = [x + y - r for x, y in edges if r in (x, y)] if r in large else []
-            assert sorted(near[r]) == sorted(expected)
-        for array in (graph.comp_record, graph.pair_a, graph.pair_b, graph.nbr):
+        for array in (graph.comp_record, graph.pair_a, graph.pair_b):
             assert array.dtype == np.int32
-        for array in (graph.comp_ptr, graph.pair_ptr, graph.nbr_ptr):
+        for array in (graph.comp_ptr, graph.pair_ptr):
             assert array.dtype == np.int64
 
 
@@ -73,3 +69,68 @@ def test_records_can_be_renumbered(rng):
     assert renamed == sorted(parts(two.comp_ptr, two.comp_record))
     pairs = {tuple(sorted(pair)) for pair in zip(rename[one.pair_a].tolist(), rename[one.pair_b].tolist(), strict=True)}
     assert pairs == set(zip(two.pair_a.tolist(), two.pair_b.tolist(), strict=True))
+
+
+def sizes(a, b, n):
+    return [len(group) for group in naive.connected(n, a, b)]
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+def test_thinning_bounds_the_components_and_leaves_small_ones_alone(rng, monkeypatch):
+    monkeypatch.setattr(module, "MAX_COMPONENT", 20)
+    n = 400
+    a, b = random_edges(rng, n, 260)
+    strength = rng.normal(size=len(a))
+    keep = thin(a, b, strength, n)
+    assert max(sizes(a, b, n)) > 20
+    assert 5 < max(sizes(a[keep], b[keep], n)) <= 20
+    small = {r for group in naive.connected(n, a, b) if len(group) <= 20 for r in group}
+    assert len(small) > 100
+    assert all(keep[e] for e in range(len(a)) if a[e] in small)
+    np.testing.assert_array_equal(keep, thin(a, b, strength, n))
+
+
+def naive_thin(a, b, strength, n, largest):
+    """Drop the weaker half, rounded up, of the edges of every component that is too large, until there is none."""
+    keep = set(range(len(a)))
+    while True:
+        kept = sorted(keep)
+        groups = naive.connected(n, a[kept], b[kept])
+        too_large = [set(group) for group in groups if len(group) > largest]
+        if not too_large:
+            return np.array([e in keep for e in range(len(a))])
+        for group in too_large:
+            inside = sorted((e for e in keep if a[e] in group), key=lambda e: (strength[e], e))
+            keep -= set(inside[: (len(inside) + 1) // 2])
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+@pytest.mark.parametrize(("n", "m"), [(60, 200), (200, 400), (3, 3), (40, 30)])
+def test_thinning_drops_the_weaker_half_again_and_again(rng, n, m, monkeypatch):
+    monkeypatch.setattr(module, "MAX_COMPONENT", 12)
+    a, b = random_edges(rng, n, m)
+    for strength in (rng.normal(size=len(a)), rng.integers(0, 3, len(a)).astype(float)):
+        np.testing.assert_array_equal(thin(a, b, strength, n), naive_thin(a, b, strength, n, 12))
+
+
+def test_thinning_keeps_strong_edges_between_weak_ones(rng):
+    """A hundred clear triples, chained by weak edges: the triples stay whole, the chain goes."""
+    n = 300
+    triples = np.arange(0, n, 3)
+    a = np.concatenate([triples, triples, triples + 1, triples[:-1] + 2]).astype(np.int32)
+    b = np.concatenate([triples + 1, triples + 2, triples + 2, triples[1:]]).astype(np.int32)
+    strong = np.arange(len(a)) < n
+    assert sizes(a, b, n) == [n]
+    assert n > module.MAX_COMPONENT
+    order = rng.permutation(len(a))
+    strength = np.where(strong, rng.uniform(5, 9, len(a)), rng.uniform(-3, 0, len(a)))
+    keep = np.empty(len(a), bool)
+    keep[order] = thin(a[order], b[order], strength[order], n)
+    assert max(sizes(a[keep], b[keep], n)) <= module.MAX_COMPONENT
+    assert keep[np.argsort(-strength)[: len(a) // 8]].all()
+    assert keep[strong].mean() > 2 * keep[~strong].mean()
+
+
+def test_nothing_to_thin():
+    none = np.empty(0, np.int32)
+    assert thin(none, none, np.empty(0), 5).tolist() == []

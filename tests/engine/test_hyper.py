@@ -1,4 +1,4 @@
-"""Learning α, the noise classes and θ, on data simulated from the model and against its plain likelihood."""
+"""Learning α, the levels of copies, the noise classes and θ: on simulated data, against the plain likelihood."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from scipy.optimize import minimize_scalar
 from tests import exact
 from tests.engine import naive
 from vber_cli.engine import hyper
-from vber_cli.engine.partition_kernels import BINS, DEPTH
+from vber_cli.engine.local_kernels import DEPTH, FRESH, N_STATS, SHOWN
+from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior, make_prior
+from vber_cli.model.relations import Relations
+from vber_cli.model.species import fit_species
 from vber_cli.model.types import Records
+
+NO_LEVELS = np.zeros((2, 2), bool)
 
 
 def simulate(rng, alpha, theta, n_individuals, sizes, missing=0.0):
-    """Records of the model of docs/model.md section 1: (codes, individual of each record)."""
+    """A case of the model of docs/model.md section 1, and the individual of each record."""
     z = np.repeat(np.arange(n_individuals), rng.choice(sizes, n_individuals))
     codes = np.empty((len(z), len(theta)), np.int32)
     for f, base in enumerate(theta):
@@ -24,31 +29,56 @@ def simulate(rng, alpha, theta, n_individuals, sizes, missing=0.0):
             beta = rng.dirichlet(alpha[f] * base)
             codes[z == k, f] = rng.choice(len(base), np.sum(z == k), p=beta)
     codes[rng.random(codes.shape) < missing] = -1
-    return codes, z
+    return case_of(codes, theta, Noise.single(np.asarray(alpha, float)), {}), z
 
 
-def statistics_of(codes, z, theta, noise):
-    """Statistics of the true partition, by the loops."""
-    own = np.ones(codes.shape)
-    for f, base in enumerate(theta):
-        seen = codes[:, f] >= 0
-        own[seen, f] = base[codes[seen, f]]
-    parts = [naive.block_statistics(codes, own, noise, block) for block in naive.blocks_of(z)]
-    return [sum(part) for part in zip(*parts, strict=True)]
+def case_of(codes, theta, noise, near):
+    n_values = np.array([len(base) for base in theta])
+    records = Records(codes, np.zeros(len(codes), np.int32), n_values)
+    prior = Prior(np.concatenate([[0], np.cumsum(n_values)]), np.concatenate(theta), noise.concentration[0])
+    n_fields = len(theta)
+    return naive.Case(records, prior, noise, near, Relations.none(n_fields), Dependence.none(n_fields))
 
 
-def marginal(codes, z, base, alpha):
+def simulate_levels(rng, alpha, mu, n_individuals, sizes):
+    """The same by its urn, with copies that come out close or near: values in sixes, of three close pairs each.
+
+    Every value has one close value and four near ones, so that the model holds exactly.
+    """
+    v, groups = 6, 10
+    near = {}
+    for f in range(len(alpha)):
+        for lo in range(0, v * groups, v):
+            for x in range(v):
+                for y in range(x + 1, v):
+                    near[f, lo + x, lo + y] = 1 if x ^ 1 == y else 2
+    z = np.repeat(np.arange(n_individuals), rng.choice(sizes, n_individuals))
+    codes = np.empty((len(z), len(alpha)), np.int32)
+    for f in range(len(alpha)):
+        for block in naive.blocks_of(z):
+            for n, r in enumerate(block):
+                x = rng.integers(v * groups)
+                if n and rng.random() < n / (alpha[f] + n):
+                    source = codes[block[rng.integers(n)], f]
+                    lo, at = source // v * v, source % v
+                    level = rng.choice(3, p=mu[f])
+                    others = [y for y in range(v) if y not in (at, at ^ 1)]
+                    x = source if level == 0 else lo + (at ^ 1 if level == 1 else rng.choice(others))
+                codes[r, f] = x
+    theta = [np.full(v * groups, 1 / (v * groups))] * len(alpha)
+    return case_of(codes, theta, Noise.single(alpha, mu), near), z
+
+
+def marginal(case, z, f, alpha):
     """log p(x | partition, α) of one field: the Dirichlet-multinomial of every block."""
-    return sum(exact.log_marginal(codes, [alpha * base], block) for block in naive.blocks_of(z))
+    base = case.prior.base[case.prior.value_ptr[f] : case.prior.value_ptr[f + 1]]
+    return sum(exact.log_marginal(case.codes[:, [f]], [alpha * base], block) for block in naive.blocks_of(z))
 
 
-def later_values(codes, z, f):
-    """(record, c, n) of every value that has others before it in its block."""
-    for block in naive.blocks_of(z):
-        for i, r in enumerate(block):
-            c, n = naive.copies(codes, r, f, block[:i])
-            if n:
-                yield r, c, n
+def weak_prior(alpha):
+    """One mismatch in twenty comparisons."""
+    share = alpha / (1 + alpha)
+    return np.log(share) + 19 * np.log1p(-share)
 
 
 def mode_and_deviation(log_likelihood):
@@ -61,83 +91,106 @@ def mode_and_deviation(log_likelihood):
     return best.x, 0.05 / np.sqrt(minus(best.x + 0.05) + minus(best.x - 0.05) - 2 * best.fun)
 
 
-def weak_prior(alpha):
-    """One mismatch in twenty comparisons."""
-    share = alpha / (1 + alpha)
-    return np.log(share) + 19 * np.log1p(-share)
-
-
 def two_bases(rng, sizes=(30, 4)):
-    return [rng.dirichlet(np.full(v, 0.7)) + 1e-6 for v in sizes]
+    bases = [rng.dirichlet(np.full(v, 0.7)) + 1e-6 for v in sizes]
+    return [base / base.sum() for base in bases]
+
+
+def climb(case, z, near, rounds):
+    """EM on the true partition from a poor start: the events by the loops, then the most probable noise."""
+    noise = case.noise
+    for _ in range(rounds):
+        stats, class_weight, _ = naive.partition_statistics(case.of(noise=noise), z)
+        noise, _ = hyper.best_noise(stats, class_weight, near)
+    return noise
 
 
 @pytest.fixture
 def simulated(rng):
-    theta = [base / base.sum() for base in two_bases(rng)]
-    alpha = np.array([0.15, 2.0])
-    codes, z = simulate(rng, alpha, theta, 150, [1, 2, 3, 5], 0.1)
-    return codes, z, theta, alpha
+    return simulate(rng, np.array([0.15, 2.0]), two_bases(rng), 150, [1, 2, 3, 5], 0.1)
 
 
-def test_the_likelihood_is_the_dirichlet_multinomial_but_for_the_width_of_the_bins(simulated):
-    codes, z, theta, alpha = simulated
-    noise = Noise.single(alpha)
-    stats = statistics_of(codes, z, theta, noise)[0]
-    grid = np.exp(np.linspace(-9, 5, 12))
-    ours = hyper.log_likelihood(stats[0], np.tile(grid, (2, 1)), np.zeros((2, 2)))
-    for f, base in enumerate(theta):
-        theirs = np.array([marginal(codes[:, [f]], z, base, a) for a in grid])
-        # a bin is half a nat wide: θ is off by at most a quarter, and matters where αθ is not small beside the count
-        allowed = np.zeros(len(grid))
-        for r, c, _ in later_values(codes, z, f):
-            if c:
-                low, high = (grid * base[codes[r, f]] * np.exp(s) for s in (-0.25, 0.25))
-                allowed += np.log((high + c) / (low + c))
-        away = (ours[f] - ours[f, 0]) - (theirs - theirs[0])
-        assert np.all(np.abs(away) <= allowed + 1e-8)
-        assert np.ptp(theirs) > 100  # it is a likelihood worth meeting
-
-
-def test_the_likelihood_is_exact_at_the_middle_of_the_bins(rng):
-    middle = np.exp(-0.5 * (np.array([3, 5, 8, 12]) + 0.5))
-    base = np.append(middle, 1 - middle.sum())
-    z = np.repeat(np.arange(40), 4)
-    codes = rng.integers(0, 4, (40, 1)).repeat(4, axis=0)
-    codes = np.where(rng.random(codes.shape) < 0.3, rng.integers(0, 4, codes.shape), codes).astype(np.int32)
-    stats = statistics_of(codes, z, [base], Noise.single(np.array([0.5])))[0]
+def test_the_likelihood_of_expected_events_is_the_plain_sum(simulated, rng):
+    case, z = simulated
+    stats = naive.partition_statistics(case, z)[0][0]
     grid = np.exp(np.linspace(-8, 6, 9))
-    ours = hyper.log_likelihood(stats[0], grid[None, :], np.zeros((2, 1)))[0]
-    theirs = np.array([marginal(codes, z, base, a) for a in grid])
-    np.testing.assert_allclose(ours - ours[0], theirs - theirs[0], rtol=0, atol=1e-8)
-    with_prior = hyper.log_likelihood(stats[0], grid[None, :], np.array([[1.0], [19.0]]))[0]
-    np.testing.assert_allclose(with_prior - ours, weak_prior(grid), rtol=0, atol=1e-9)
+    prior_counts = rng.uniform(0.5, 20, (2, 2))
+    found = hyper.log_likelihood(stats, np.tile(grid, (2, 1)), prior_counts)
+    for f in range(2):
+        for alpha, ours in zip(grid, found[f], strict=True):
+            expected = stats[f, FRESH] * np.log(alpha)
+            for n in range(1, DEPTH):
+                expected -= stats[f, SHOWN + n] * np.log(alpha + n)
+            share = alpha / (1 + alpha)
+            expected += prior_counts[0, f] * np.log(share) + prior_counts[1, f] * np.log(1 - share)
+            assert ours == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
-@pytest.mark.parametrize("alpha", [[0.02, 0.3], [0.1, 1.0]])
+def test_expected_events_have_the_slope_of_the_dirichlet_multinomial(rng):
+    """Fisher's identity, at the α that the events were expected under; for values common and rare."""
+    case, z = simulate(rng, np.array([0.15, 2.0]), two_bases(rng), 80, [1, 2, 3, 5], 0.1)
+    for alpha in ([0.01, 0.3], [0.2, 2.0], [4.0, 50.0]):
+        noise = Noise.single(np.array(alpha))
+        stats = naive.partition_statistics(case.of(noise=noise), z)[0][0]
+        step = np.array([-1e-4, 1e-4])
+        grid = np.array(alpha)[:, None] * np.exp(step)
+        ours = np.diff(hyper.log_likelihood(stats, grid, np.zeros((2, 2))), axis=1)[:, 0] / 2e-4
+        theirs = [(marginal(case, z, f, grid[f, 1]) - marginal(case, z, f, grid[f, 0])) / 2e-4 for f in range(2)]
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+@pytest.mark.parametrize("alpha", [[0.05, 0.3], [0.1, 1.0]])
 def test_the_concentration_comes_back(rng, alpha):
-    theta = [base / base.sum() for base in two_bases(rng, (30, 12))]
-    codes, z = simulate(rng, alpha, theta, 400, [1, 2, 4], 0.1)
-    stats = statistics_of(codes, z, theta, Noise.single(np.ones(2)))[0]
-    found = hyper.best_concentration(stats[0])
-    for f, base in enumerate(theta):
-        events = [(c, n, base[codes[r, f]]) for r, c, n in later_values(codes, z, f)]
-        c, n, t = (np.array(column, dtype=np.float64) for column in zip(*events, strict=True))
-        binned = np.exp(-0.5 * (np.floor(-np.log(t) / 0.5) + 0.5))
-        best, deviation = mode_and_deviation(
-            lambda a, c=c, n=n, t=binned: np.sum(np.log(np.where(c > 0, a * t + c, a)) - np.log(a + n))
-        )
-        assert np.log(found[f]) == pytest.approx(best, abs=0.06 * deviation)  # half a step of the grid
-        exactly, deviation = mode_and_deviation(lambda a, f=f, base=base: marginal(codes[:, [f]], z, base, a))
-        assert np.log(found[f]) == pytest.approx(exactly, abs=0.25)  # half a bin
-        assert abs(np.log(found[f] / alpha[f])) < 4 * deviation
+    case, z = simulate(rng, alpha, two_bases(rng, (30, 12)), 200, [1, 2, 4], 0.1)
+    start = case.of(noise=Noise.single(np.ones(2)))
+    found = climb(start, z, NO_LEVELS, 15)
+    np.testing.assert_array_equal(found.levels, [[[1, 0, 0], [1, 0, 0]]])
+    for f in range(2):
+        best, deviation = mode_and_deviation(lambda a, f=f: marginal(case, z, f, a))
+        assert np.log(found.concentration[0, f]) == pytest.approx(best, abs=0.06 * deviation)  # half a step of the grid
+        assert abs(np.log(found.concentration[0, f] / alpha[f])) < 4 * deviation
         assert deviation < 0.6
 
 
-def test_draws_have_the_posterior_of_the_concentration(simulated, rng):
-    codes, z, theta, alpha = simulated
-    stats, class_weight, _ = statistics_of(codes, z, theta, Noise.single(alpha))
-    drawn = np.log([hyper.draw_noise(stats, class_weight, rng).concentration[0] for _ in range(400)])
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+def test_concentration_and_levels_come_back(rng):
+    alpha, mu = np.array([0.15, 0.6]), np.array([[0.8, 0.15, 0.05], [0.5, 0.1, 0.4]])
+    case, z = simulate_levels(rng, alpha, mu, 250, [1, 2, 3])
+    start = case.of(noise=Noise.single(np.ones(2), np.full((2, 3), 1 / 3)))
+    found = climb(start, z, np.ones((2, 2), bool), 15)
+    blocks = naive.blocks_of(z)
+    counts = np.array([9.0, 0.6, 0.4])
+
+    def log_posterior(f, x):
+        """Of log α, log μ1 / μ0, log μ2 / μ0 of one field, the other's fixed."""
+        a, m = found.concentration.copy(), found.levels.copy()
+        a[0, f] = np.exp(x[0])
+        m[0, f] = np.exp([0.0, *x[1:]]) / np.exp([0.0, *x[1:]]).sum()
+        noise = case.of(noise=Noise(a, m, np.ones(1)))
+        return sum(naive.block_weight(noise, block) for block in blocks) + weak_prior(a[0, f]) + counts @ np.log(m[0, f])
+
+    for f in range(2):
+        at = np.log([found.concentration[0, f], *(found.levels[0, f, 1:] / found.levels[0, f, 0])])
+        truth = np.log([alpha[f], *(mu[f, 1:] / mu[f, 0])])
+        middle, step = log_posterior(f, at), 0.05
+        for k in range(3):
+            up, down = (log_posterior(f, at + sign * step * (np.arange(3) == k)) for sign in (1, -1))
+            deviation = step / np.sqrt(2 * middle - up - down)
+            assert abs((up - down) / (2 * step)) * deviation < 0.06  # the most probable, to half a step of the grid
+            assert abs(at[k] - truth[k]) < 4 * deviation
+            assert deviation < 0.6
+
+
+def test_draws_have_the_posterior_of_the_concentration_and_of_the_levels(rng):
+    alpha, mu = np.array([0.15, 0.6]), np.array([[0.8, 0.15, 0.05], [0.5, 0.1, 0.4]])
+    case, z = simulate_levels(rng, alpha, mu, 60, [1, 2, 3])
+    stats, class_weight, _ = naive.partition_statistics(case, z)
+    near = np.array([[True, True], [True, False]])
+    n_draws = 400
+    draws = [hyper.draw_noise(stats, class_weight, near, rng) for _ in range(n_draws)]
+    drawn = np.log([noise.concentration[0] for noise in draws])
     grid = np.linspace(-9, 5, 2001)
     density = hyper.log_likelihood(stats[0], np.tile(np.exp(grid), (2, 1)), np.array([[1.0, 1.0], [19.0, 19.0]]))
     for f in range(2):
@@ -145,45 +198,70 @@ def test_draws_have_the_posterior_of_the_concentration(simulated, rng):
         p /= p.sum()
         mean = p @ grid
         deviation = np.sqrt(p @ (grid - mean) ** 2)
-        assert abs(drawn[:, f].mean() - mean) < 4 * deviation / np.sqrt(400)
-        assert abs(drawn[:, f].std() / deviation - 1) < 4 / np.sqrt(2 * 400)
+        assert abs(drawn[:, f].mean() - mean) < 4 * deviation / np.sqrt(n_draws)
+        assert abs(drawn[:, f].std() / deviation - 1) < 4 / np.sqrt(2 * n_draws)
+    levels = np.array([noise.levels[0] for noise in draws])
+    np.testing.assert_allclose(levels.sum(axis=2), 1.0)
+    for f in range(2):
+        counts = stats[0, f, 1:4] + np.array([9.0, 0.6, 0.4]) * [True, *near[f]]
+        share = counts / counts.sum()
+        variance = share * (1 - share) / (counts.sum() + 1)
+        assert np.all(np.abs(levels[:, f].mean(axis=0) - share) < 4 * np.sqrt(variance / n_draws) + 1e-12)
+        assert np.all(np.abs(levels[:, f].var(axis=0) - variance) < 0.5 * variance + 1e-12)
+
+
+def test_levels_that_no_two_values_are_at_stay_impossible(rng):
+    nothing = np.zeros((1, 2, N_STATS))
+    near = np.array([[True, False], [False, False]])
+    noise, _ = hyper.best_noise(nothing, np.zeros(1), near)
+    np.testing.assert_allclose(noise.levels[0], [[9 / 9.6, 0.6 / 9.6, 0.0], [1.0, 0.0, 0.0]])
+    drawn = hyper.draw_noise(nothing, np.zeros(1), near, rng)
+    assert 0 < drawn.levels[0, 0, 1] < 1
+    np.testing.assert_array_equal(drawn.levels[0, :, 2], 0.0)
+    np.testing.assert_array_equal(drawn.levels[0, 1], [1.0, 0.0, 0.0])
 
 
 def test_without_any_link_the_prior_speaks(rng):
-    nothing = np.zeros((1, 2, 3, DEPTH, BINS))
-    noise, overall = hyper.best_noise(nothing, np.zeros(1))
+    nothing, near = np.zeros((1, 3, N_STATS)), np.zeros((3, 2), bool)
+    noise, overall = hyper.best_noise(nothing, np.zeros(1), near)
     # mode in log α of share · (1 − share)^19
     assert overall == pytest.approx(np.full(3, 1 / 19), rel=0.02)  # the grid's step, the posterior being wide
     np.testing.assert_array_equal(noise.concentration[0], overall)
     assert noise.share.tolist() == [1.0]
-    drawn = hyper.draw_noise(nothing, np.zeros(1), rng)
+    drawn = hyper.draw_noise(nothing, np.zeros(1), near, rng)
     assert drawn.concentration.shape == (1, 3)
     assert drawn.share.tolist() == [1.0]
 
 
 def test_extreme_fields_stay_within_bounds():
-    stats = np.zeros((2, 2, DEPTH, BINS))
-    stats[0, 0, 1, 4] = stats[1, 0, 1, 0] = 1e7  # ten million agreements
-    stats[0, 1, 0, 0] = stats[1, 1, 1, 0] = 1e7  # ten million mismatches
+    stats = np.zeros((2, N_STATS))
+    stats[:, SHOWN + 1] = 1e7  # ten million agreements, ten million mismatches
+    stats[1, FRESH] = 1e7
     low, high = hyper.best_concentration(stats)
     assert 1e-6 <= low < 1e-5
     assert 100 < high <= 1e3 * (1 + 1e-12)
 
 
-def test_classes_are_learned_from_their_own_statistics(simulated, rng):
-    codes, z, theta, alpha = simulated
-    noise = Noise(np.array([alpha * 0.1, alpha * 10.0]), np.array([0.7, 0.3]))
-    stats, class_weight, _ = statistics_of(codes, z, theta, noise)
-    learned, overall = hyper.best_noise(stats, class_weight)
+def test_classes_are_learned_from_their_own_statistics(rng):
+    alpha, mu = np.array([0.15, 2.0]), np.array([[0.8, 0.15, 0.05], [0.5, 0.1, 0.4]])
+    case, z = simulate_levels(rng, alpha, mu, 100, [1, 2, 3, 5])
+    noise = Noise(np.array([alpha * 0.1, alpha * 10.0]), np.stack([mu, mu[::-1]]), np.array([0.7, 0.3]))
+    stats, class_weight, _ = naive.partition_statistics(case.of(noise=noise), z)
+    near = np.ones((2, 2), bool)
+    learned, overall = hyper.best_noise(stats, class_weight, near)
     assert overall == pytest.approx(hyper.best_concentration(stats.sum(axis=0)))
     np.testing.assert_allclose(learned.share, (class_weight + 1) / (class_weight + 1).sum())
     share = overall / (1 + overall)
+    together = stats[:, :, 1:4].sum(axis=0) + [9.0, 0.6, 0.4]
     for q in range(2):
         expected = hyper.best_concentration(stats[q], 4 * np.stack([share, 1 - share]))
         np.testing.assert_allclose(learned.concentration[q], expected)
+        for f in range(2):
+            counts = stats[q, f, 1:4] + 4 * together[f] / together[f].sum()
+            np.testing.assert_allclose(learned.levels[q, f], counts / counts.sum())
     assert np.all(learned.concentration[0] < overall)
     assert np.all(learned.concentration[1] > overall)
-    drawn = [hyper.draw_noise(stats, class_weight, rng) for _ in range(300)]
+    drawn = [hyper.draw_noise(stats, class_weight, near, rng) for _ in range(300)]
     share = np.array([noise.share[0] for noise in drawn])
     a, b = class_weight + 1
     assert abs(share.mean() - a / (a + b)) < 4 * np.sqrt(a * b / (a + b) ** 2 / (a + b + 1) / 300)
@@ -200,16 +278,30 @@ def test_theta_counts_individuals_not_records(rng):
     records = Records(codes, np.zeros(len(z), np.int32), np.array([6]))
     prior = make_prior(records, "empirical", 1e-6)
     assert prior.base[0] > 0.6
-    repeats = statistics_of(codes, z, [prior.base], Noise.single(prior.concentration))[2]
-    learned = hyper.learn_base(records, prior, repeats)
-    # value 5 is in no record, and gets the little that is kept for it
-    np.testing.assert_allclose(learned.base[:5], np.bincount(value, minlength=5) / 400, rtol=0.02)
+    case = case_of(codes, [prior.base], Noise.single(prior.concentration), {})
+    learned = hyper.learn_base(records, prior, naive.partition_statistics(case, z)[2])
+    # value 5 is in no record, and counts as one draw
+    np.testing.assert_allclose(learned.base[:5], np.bincount(value, minlength=5) / 400, rtol=0.03)
     assert 0 < learned.base[5] < 0.01
     np.testing.assert_array_equal(learned.concentration, prior.concentration)
 
 
+def test_theta_is_that_of_the_draws(rng):
+    case = naive.make_case(rng, 200, "missing")
+    repeats = rng.uniform(0, 1, case.codes.shape)
+    learned = hyper.learn_base(case.records, case.prior, repeats)
+    for f, (lo, hi) in enumerate(zip(case.prior.value_ptr[:-1], case.prior.value_ptr[1:], strict=True)):
+        draws = np.zeros(hi - lo)
+        for r in range(200):
+            if case.codes[r, f] >= 0:
+                draws[case.codes[r, f]] += 1 - repeats[r, f]
+        draws = np.maximum(draws, 1.0)
+        np.testing.assert_allclose(learned.base[lo:hi], fit_species(draws).probability(draws, draws.sum()), rtol=1e-9)
+
+
 def test_copies_do_not_change_theta_whoever_holds_them(rng):
-    records, prior, _ = naive.make_case(rng, 200, "missing")
+    case = naive.make_case(rng, 200, "missing")
+    records, prior = case.records, case.prior
     repeats = rng.uniform(0, 0.6, records.codes.shape)
     learned = hyper.learn_base(records, prior, repeats)
     assert isinstance(learned, Prior)

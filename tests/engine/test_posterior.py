@@ -13,10 +13,11 @@ from vber_cli.engine import posterior
 from vber_cli.engine.graph import build_graph
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.posterior import Chains, add_weak_pairs, component_parts, expect
+from vber_cli.model.noise import Noise
 from vber_cli.model.types import Records
 
 
-def one_pass(thirty, graph, chains=None, *, draw=False, seed=3, threads=1, log_new=1.2):
+def one_pass(case, graph, chains=None, *, draw=False, seed=3, threads=1, log_new=1.2):
     model = built.model_of(case)
     return expect(model, log_new, graph, chains, seed=seed, draw=draw, n_sweeps=60, threads=threads)
 
@@ -59,21 +60,20 @@ def test_components_do_not_touch_each_other(thirty):
 
 def test_the_product_of_components_is_one_sum_over_all_partitions(rng):
     """Components 0-2 and 3-5 that share no value: enumerated apart they are what all six records give together."""
-    records, prior, noise = naive.make_case(rng, 6, "people")
-    codes = records.codes.copy()
-    codes[:3], codes[3:] = [[0, 0, 0], [0, 0, 1], [0, 1, 1]], [[3, 2, 6], [3, 2, 5], [3, 2, 6]]
-    records = Records(codes, records.db_of_record, records.n_values)
-    prior = prior.with_concentration(np.full(3, 1e-4))
-    noise = type(noise).single(prior.concentration)
+    case = naive.make_case(rng, 6, "people")
+    codes = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [3, 2, 6], [3, 2, 5], [3, 2, 6]], np.int32)
+    prior = case.prior.with_concentration(np.full(3, 1e-4))
+    records = Records(codes, case.records.db_of_record, case.records.n_values)
+    case = case.of(records=records, prior=prior, noise=Noise.single(prior.concentration))
     graph = build_graph(np.array([0, 1, 3, 4], np.int32), np.array([1, 2, 4, 5], np.int32), 6)
     found = one_pass(case, graph)
-    pair, blocks = exact.partition_posterior(codes, naive.alpha_by_field(prior), 1.2 * np.arange(7))
+    pair, blocks = exact.partition_posterior(codes, case.alpha_by_field, 1.2 * np.arange(7))
     np.testing.assert_allclose(found.pair_probability, pair[graph.pair_a, graph.pair_b], rtol=0, atol=1e-9)
     assert found.n_mean == pytest.approx(blocks @ np.arange(7), abs=1e-9)
 
 
 def test_no_edges_at_all(rng):
-    records, prior, noise = naive.make_case(rng, 4, "random")
+    case = naive.make_case(rng, 4, "random")
     found = one_pass(case, build_graph(np.empty(0, np.int32), np.empty(0, np.int32), 4))
     assert (found.n_mean, found.n_variance, len(found.pair_probability)) == (4.0, 0.0, 0)
     assert found.alone.tolist() == [1.0] * 4
@@ -87,12 +87,12 @@ def test_threads_do_not_change_a_bit(thirty, draw):
 
 
 def test_threads_do_not_change_a_bit_of_the_chains(rng):
-    records, prior, noise = naive.make_case(rng, 60, "people", 2)
+    case = naive.make_case(rng, 60, "people", 2, naive.FULL)
     graph = build_graph(*edges_within([range(10), range(10, 22), range(22, 40), range(40, 44)]), 60)
     assert (graph.n_small, graph.n_components) == (1, 4)
     runs = []
     for threads in (1, 2):
-        chains = Chains(graph, 3, greedy_labels(records, prior, 1.2, graph, threads))
+        chains = Chains(graph, 3, greedy_labels(built.model_of(case), 1.2, graph, threads))
         first = one_pass(case, graph, chains, threads=threads)
         runs.append((first, one_pass(case, graph, chains, threads=threads), chains))
     for i in (0, 1):
@@ -113,12 +113,12 @@ def test_threads_do_not_change_a_bit_of_the_chains(rng):
 
 @pytest.mark.parametrize("rng", [1, 2], indirect=True)
 def test_renumbering_the_records_renames_the_result(rng):
-    records, prior, noise = naive.make_case(rng, 24, "people")
+    case = naive.make_case(rng, 24, "people")
     groups = [sorted(part.tolist()) for part in np.split(rng.permutation(24)[:20], [3, 9, 13])]
     new = rng.permutation(24)  # record r becomes new[r]
-    codes = np.empty_like(records.codes)
-    codes[new] = records.codes
-    moved = Records(codes, records.db_of_record, records.n_values)
+    codes = np.empty_like(case.codes)
+    codes[new] = case.codes
+    moved = case.of(records=Records(codes, case.records.db_of_record, case.records.n_values))
     one = one_pass(case, g := build_graph(*edges_within(groups), 24))
     two = one_pass(moved, h := build_graph(*edges_within([new[group].tolist() for group in groups]), 24))
     at = {
@@ -143,15 +143,13 @@ def test_parts_cover_every_component_once(monkeypatch):
     assert len(component_parts(graph, 0, 200)) > 100
 
 
-@pytest.mark.parametrize("n_classes", [1, 2])
-def test_weak_pairs_are_counted_at_first_order(thirty, rng, n_classes):
+def test_weak_pairs_are_counted_at_first_order(thirty, rng):
     case, _, graph = thirty
-    noise = noise if n_classes == 2 else type(noise).single(prior.concentration)
     found = one_pass(case, graph)
     before = found.stats.copy(), found.class_weight.copy(), found.repeats.copy()
     a, b = np.array([0, 1, 4], np.int32), np.array([9, 17, 29], np.int32)
     odds = rng.uniform(0.01, 0.05, 3)
-    more = add_weak_pairs(records, prior, noise, found, a, b, odds)
+    more = add_weak_pairs(built.model_of(case), found, a, b, odds)
     p = odds / (1 + odds) * found.alone[a] * found.alone[b]
     np.testing.assert_allclose(more.pair_probability[-3:], p, rtol=1e-12)
     np.testing.assert_array_equal(more.pair_probability[:-3], found.pair_probability)
@@ -161,32 +159,25 @@ def test_weak_pairs_are_counted_at_first_order(thirty, rng, n_classes):
     expected[a] -= p
     expected[b] -= p
     np.testing.assert_allclose(more.alone, expected, rtol=0, atol=1e-12)
-    theta = naive.own_theta(records, prior)
     # what is less probable than one in five hundred is chance more often than noise, and leaves no trace
     heard = np.where(p > 2e-3, p, 0.0)
     assert np.count_nonzero(heard) > 0
-    weighted = zip(a, b, heard, strict=True)
-    parts = [naive.block_statistics(records.codes, theta, noise, [x, y], w) for x, y, w in weighted]
+    parts = [naive.block_statistics(case, [x, y], w) for x, y, w in zip(a, b, heard, strict=True)]
     for old, new, added in zip(
         before, (more.stats, more.class_weight, more.repeats), zip(*parts, strict=True), strict=True
     ):
         np.testing.assert_allclose(new, old + sum(added), rtol=0, atol=1e-12)
 
 
-def test_a_weak_pair_by_itself_has_its_exact_probability(rng):
-    records, prior, noise = naive.make_case(rng, 2, "people")
-    log_new = 3.0
+@pytest.mark.parametrize("parts", [(), naive.FULL])
+def test_a_weak_pair_by_itself_has_its_exact_probability(rng, parts):
+    case = naive.make_case(rng, 2, "people", 1, parts)
+    model, log_new = built.model_of(case), 3.0
     a, b = np.array([0], np.int32), np.array([1], np.int32)
     apart = one_pass(case, build_graph(a[:0], b[:0], 2), log_new=log_new)
     together = one_pass(case, build_graph(a, b, 2), log_new=log_new)
-    odds = np.exp([naive.block_weight(records.codes, naive.own_theta(records, prior), noise, [0, 1]) - log_new])
-    weak = add_weak_pairs(records, prior, noise, apart, a, b, odds)
+    odds = np.exp([naive.block_weight(case, [0, 1]) - log_new])
+    weak = add_weak_pairs(model, apart, a, b, odds)
     assert weak.pair_probability[0] > 2e-3
     for name in ("pair_probability", "alone", "stats", "class_weight", "repeats", "n_mean", "n_variance"):
         np.testing.assert_allclose(getattr(weak, name), getattr(together, name), rtol=0, atol=1e-12, err_msg=name)
-
-
-def test_theta_of_records(rng):
-    for kind in naive.UGLY:
-        records, prior, _ = naive.make_case(rng, 9, kind)
-        np.testing.assert_array_equal(record_theta(records, prior), naive.own_theta(records, prior))

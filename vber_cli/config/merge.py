@@ -112,8 +112,8 @@ class MergeOptions:
         (),
         "list",
         "input",
-        "Type of a field instead of the one its values suggest, or of every field with '*=TYPE': category (the same or "
-        "not), text, longtext, number or date. Repeatable.",
+        "Type of a field instead of the one its values suggest, or of every field with '*=TYPE': category (the same "
+        "letter for letter, or not), text, longtext, number or date. Repeatable.",
         metavar="FIELD=TYPE",
         check_text=check_type,
     )

@@ -104,8 +104,12 @@ def compare(
         kind = infer_type(field, values, counts, asked.get(field))
         notes += kind.notes
         types.append(kind)
-        forms, code_of, more = _forms(records, f, values, kind, names)
-        notes += more
+        if asked.get(field) == "category":
+            # asked for, so taken at its word: the same or not, letter for letter
+            forms, code_of = _coded([values], [records.codes[:, f]])
+        else:
+            forms, code_of, more = _forms(records, f, values, kind, names)
+            notes += more
         codes[:, f] = code_of
         own = np.bincount(code_of[code_of >= 0], minlength=len(forms))
         sizes[f] = len(forms)

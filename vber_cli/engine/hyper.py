@@ -2,8 +2,8 @@
 
 Where a value came from, drawn afresh or copied from an earlier record at some level, is a latent variable; with its
 expected counts the log likelihood of α is fresh · log α − Σ_n shown_n log(α + n), and μ is multinomial (model.md
-sections 4 and 5). θ is learned over individuals: a value that a record copies counts as one draw with the others, not as
-another.
+sections 4 and 5). θ is learned over individuals: a value that a record copies counts as one draw with the others, not
+as another.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def learn_from(
     now = start
     for last in (False, True):
         pairs = with_levels(block_model(records, now.evidence), find_pairs(now))
-        if settings.learn_relations:
+        if settings.learn_relations and not last:
             now, relation_bic = choose_relations(records, pairs, now, settings)
         now = learn(records, pairs, now, settings, _FIRST_ROUNDS)
         if settings.learn_concentration and now.evidence.relations.n_classes == 0:

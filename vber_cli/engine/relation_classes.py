@@ -33,6 +33,7 @@ _PRIOR_WEIGHT = 2.0
 _DIFFERENT = 0.9  # of a relation's pairs differ in its most different telling field, at least
 _TELLING = 3.0  # nats of collision entropy that make a field telling
 _SURE = 0.95  # links that noise is learned from: learned from less certain ones it would excuse relatives
+_MOST_LOST = 0.34  # of the anchor's sure links, that a structure may call relations
 _CLEAR = 0.02  # a pair less probable than this is clearly no link
 # The anchored start: three qualities of link, by share and by mismatch in every field.
 _ANCHOR_SHARE = np.array([0.55, 0.3, 0.15])
@@ -125,7 +126,9 @@ def choose_structure(
     for n_classes in RELATION_COUNTS:
         if n_classes > 0 and len(b) < 200 * n_classes:
             break
-        relations, noise, value = _fit(pairs, n_classes, rng)
+        relations, noise, value, lost = _fit(pairs, n_classes, rng)
+        if n_classes > 0 and lost > _MOST_LOST:
+            continue  # identity and relation have swapped places
         bic[n_classes] = value
         if best is None or value > max(v for c, v in bic.items() if c != n_classes):
             best = (relations, noise)
@@ -134,8 +137,11 @@ def choose_structure(
     return Structure(*best, bic)
 
 
-def _fit(pairs: _Pairs, n_classes: int, rng: np.random.Generator) -> tuple[Relations, Noise, float]:
-    """One structure: EM with anchored noise, then noise from the clear links and relations from the clear others."""
+def _fit(pairs: _Pairs, n_classes: int, rng: np.random.Generator) -> tuple[Relations, Noise, float, float]:
+    """One structure: relations from the anchor's others under anchored noise, then noise from the sure links.
+
+    Returns the relations, the noise, the BIC, and the share of the anchor's sure links that are links no more.
+    """
     p = pairs.anchor
     noise = anchored_noise(pairs.possible)
     link, _ = pair_evidence(with_noise(pairs.model, noise), pairs.b, pairs.levels)
@@ -143,7 +149,7 @@ def _fit(pairs: _Pairs, n_classes: int, rng: np.random.Generator) -> tuple[Relat
     level = _first_levels(pairs, n_classes, rng)
     n_related = np.full(n_classes, 0.5 * float((p < _CLEAR).sum()) * pairs.scale / max(n_classes, 1))
     for refit in range(_REFITS):
-        trained = p < _CLEAR
+        trained = pairs.anchor < (_SURE if refit else _CLEAR)
         for _ in range(_EM_ROUNDS):
             p, related, _ = _responsibilities(pairs, link, n_links, level, n_related)
             n_links = max(p.sum() * pairs.scale, 1.0)
@@ -159,7 +165,9 @@ def _fit(pairs: _Pairs, n_classes: int, rng: np.random.Generator) -> tuple[Relat
     free = int(pairs.possible.sum() - len(pairs.possible))
     parameters = n_classes * (free + 1) + noise.n_classes * (free + 1)
     bic = float(likelihood - 0.5 * np.log(max(len(pairs.b) * pairs.scale, 2.0)) * parameters)
-    return Relations(n_related / pairs.n_pairs, level), noise, bic
+    sure = pairs.anchor > _SURE
+    lost = float((p[sure] < 0.5).mean()) if sure.any() else 0.0
+    return Relations(n_related / pairs.n_pairs, level), noise, bic, lost
 
 
 def _noise_of(pairs: _Pairs, p: FloatArray) -> Noise:

@@ -75,13 +75,13 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --no-cache --fix .
 	$(BIN)/ruff format --no-cache .
 
-# Tests that share a long run stay together in one process.
+# The tests of a file share its long runs, so they stay together in one process.
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # The fast part of `make test`, for every save.
 check: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not slow" $(PYTEST_ARGS)
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m vber_cli.cli.reference docs/reference.md

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from vber_cli.candidates.audit import Certificate, audit
-from vber_cli.candidates.join import Pairs, Scorer, join, make_scorer
+from vber_cli.candidates.join import Pairs, choose_threshold, join, make_scorer
 from vber_cli.candidates.plan import Plan, key_columns, make_plan
 from vber_cli.config import MergeOptions
 from vber_cli.encode.codebook import Encoded, encode
@@ -38,8 +38,6 @@ from vber_cli.provenance import Provenance
 from vber_cli.results.output import write_tables
 from vber_cli.results.summary import Search, summarise
 
-# Candidates are kept down to this log odds by their optimistic score.
-_CANDIDATE_LOG_ODDS = -5.0
 _MANY_INDIVIDUALS = 100  # times the number of records: a fixed K beyond is worth a warning
 
 
@@ -284,7 +282,6 @@ class _Candidates:
         self._key_field = compared.key_field
         self.plan = Plan((), 1.0, True)
         self.pairs = Pairs(np.empty(0, np.int32), np.empty(0, np.int32), 0)
-        self._scorer: Scorer | None = None
 
     def find(self, now: Hyperparameters) -> tuple[IntArray, IntArray]:
         """Plan and join."""
@@ -292,10 +289,10 @@ class _Candidates:
         entropy = evidence.collision_entropy(prior)
         identical = evidence.agreement_rate(prior) * (noise.share[:, None] * noise.levels[:, :, 0]).sum(axis=0)
         columns = key_columns(self._key_codes, self._key_field, entropy, identical)
-        threshold = now.log_new + _CANDIDATE_LOG_ODDS
+        scorer = make_scorer(self._records, prior, now.evidence.similar, noise)
+        threshold = choose_threshold(scorer, now.log_new, self._seed)
         self.plan = make_plan(columns, entropy, evidence.mismatch_evidence(prior), threshold, self._seed)
-        self._scorer = make_scorer(self._records, prior, now.evidence.similar, noise)
-        self.pairs = join(self._key_codes, self.plan, self._scorer, threshold, self._threads)
+        self.pairs = join(self._key_codes, self.plan, scorer, threshold, self._threads)
         return self.pairs.a, self.pairs.b
 
     def certify(self, now: Hyperparameters) -> Certificate:

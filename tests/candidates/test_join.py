@@ -9,14 +9,17 @@ import pytest
 
 from vber_cli.candidates import join as module
 from vber_cli.candidates import join_kernels as kernels
-from vber_cli.candidates.join import join, record_match
+from vber_cli.candidates.join import join, make_scorer
 from vber_cli.candidates.plan import Key, Plan
-from vber_cli.model.evidence import match_evidence, mismatch_evidence
+from vber_cli.model.noise import Noise
 from vber_cli.model.prior import make_prior
+from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import Records
 
 N_VALUES = (6, 4, 9, 3)
-KEYS = ((0,), (1, 2), (2, 3), (0, 1, 2, 3))
+NEAR = {(0, 0, 1): 1, (0, 2, 3): 2, (0, 1, 4): 2, (2, 0, 8): 1, (2, 3, 4): 0, (2, 5, 7): 2}
+KEYS = ((0,), (1, 2), (2, 3), (0, 1, 2, 3), (4, 1), (5,))
+DERIVED = ((0, (0, 0, 1, 1, 2, -1)), (2, (0, 1, 1, 2, 2, 3, 3, -1, 0)))  # field, and a code for each of its values
 
 
 def make_records(rng, n, kind):
@@ -30,9 +33,72 @@ def make_records(rng, n, kind):
     return Records(np.ascontiguousarray(codes, dtype=np.int32), np.zeros(n, np.int32), np.array(N_VALUES, np.int64))
 
 
-def evidence_of(records):
-    prior = make_prior(records, "empirical", 0.1)
-    return record_match(records, match_evidence(prior), prior.value_ptr), mismatch_evidence(prior)
+def noise_of(n_fields=4):
+    """Two classes: careful but for a typist's slips, and careless."""
+    alpha = np.array([[0.01, 0.5, 0.05, 0.2], [3.0, 0.02, 0.4, 0.02]])[:, :n_fields]
+    levels = np.array([[0.9, 0.08, 0.02], [0.5, 0.2, 0.3]])
+    return Noise(alpha, np.repeat(levels[:, None], n_fields, axis=1), np.array([0.8, 0.2]))
+
+
+class Scoring:
+    """The scorer of some records, and the same scores by plain loops."""
+
+    def __init__(self, records, near=NEAR, noise=None):
+        self.records, self.near = records, near
+        self.prior = make_prior(records, "empirical", 0.1)
+        self.noise = noise or noise_of(records.n_fields)
+        ends = np.array([[self.prior.value_ptr[f] + v for v in pair] for f, *pair in near], np.int64).reshape(-1, 2)
+        levels = np.array(list(near.values()), np.int8)
+        self.similar = SimilarValues.of(self.prior.value_ptr, *ends.T, levels)
+        self.scorer = make_scorer(records, self.prior, self.similar, self.noise)
+        self.chance = np.zeros((records.n_fields, 4))
+        for f in range(records.n_fields):
+            for v, w in itertools.product(range(records.n_values[f]), repeat=2):
+                self.chance[f, self.level(f, v, w)] += self.theta(f, v) * self.theta(f, w)
+
+    def theta(self, f, v):
+        return self.prior.base[self.prior.value_ptr[f] + v]
+
+    def level(self, f, v, w):
+        return 0 if v == w else self.near.get((f, v, w), self.near.get((f, w, v), 3))
+
+    def match(self, f, v):
+        """What agreeing on a value is worth, with the overall α."""
+        a, t = self.prior.concentration[f], self.theta(f, v)
+        return np.log((a * t + 1) / ((a + 1) * t))
+
+    def apart(self, f, level):
+        """What a level of other values is worth: its most likely class's part of it, but one error in ten at least."""
+        a, mu, share = self.noise.concentration[:, f], self.noise.levels[:, f], self.noise.share
+        if level == 3:
+            return np.log(max((share * a / (a + 1)).max(), 0.1))
+        return np.log((share * (a + mu[:, level] / self.chance[f, level]) / (a + 1)).max())
+
+    def score(self, a, b):
+        identical = total = 0.0
+        for f in range(self.records.n_fields):
+            v, w = self.records.codes[a, f].item(), self.records.codes[b, f].item()
+            if v < 0 or w < 0:
+                continue
+            level = self.level(f, v, w)
+            if v == w:
+                identical += self.match(f, v)
+            total += self.match(f, v) if level == 0 else self.apart(f, level)
+        return -np.inf if self.near and identical < 2.5 else total
+
+    def brute_force(self, keys_of, threshold, keys):
+        """Pairs that agree on all columns of some key, or all pairs without keys, and exceed the threshold."""
+        return [
+            (a, b)
+            for a, b in itertools.combinations(range(self.records.n_records), 2)
+            if (keys is None or any(agree(keys_of, a, b, key) for key in keys)) and self.score(a, b) > threshold
+        ]
+
+
+def columns_of(records):
+    """The fields themselves, and codes derived from two of them."""
+    more = [np.where(records.codes[:, f] < 0, -1, np.array(codes)[records.codes[:, f]]) for f, codes in DERIVED]
+    return np.ascontiguousarray(np.column_stack([records.codes, *more]), dtype=np.int32)
 
 
 def plan_of(*keys):
@@ -42,27 +108,8 @@ def plan_of(*keys):
 EXHAUSTIVE = Plan((), 1.0, True)
 
 
-def evidence(records, match, mismatch, a, b):
-    total = 0.0
-    for f in range(records.n_fields):
-        v, w = records.codes[a, f], records.codes[b, f]
-        if v >= 0 and w >= 0:
-            total += float(match[a, f]) if v == w else float(mismatch[f])
-    return total
-
-
-def agree(records, a, b, fields):
-    return all(records.codes[a, f] == records.codes[b, f] >= 0 for f in fields)
-
-
-def brute_force(records, match, mismatch, threshold, keys):
-    """Pairs that agree on all fields of some key, or all pairs without keys."""
-    return [
-        (a, b)
-        for a, b in itertools.combinations(range(records.n_records), 2)
-        if (keys is None or any(agree(records, a, b, key) for key in keys))
-        and evidence(records, match, mismatch, a, b) > threshold
-    ]
+def agree(codes, a, b, columns):
+    return all(codes[a, c] == codes[b, c] >= 0 for c in columns)
 
 
 def found_by(pairs):
@@ -72,27 +119,61 @@ def found_by(pairs):
 
 
 @pytest.mark.parametrize("kind", ["random", "missing", "constant", "tied"])
+@pytest.mark.parametrize("near", [NEAR, {}])
+def test_scores_meet_the_loops(rng, kind, near):
+    scoring = Scoring(make_records(rng, 40, kind), near)
+    given = 0
+    for a, b in itertools.combinations(range(40), 2):
+        expected = scoring.score(a, b)
+        assert kernels.score_pair(a, b, scoring.scorer) == pytest.approx(expected, abs=1e-5)
+        given += expected > -np.inf
+    assert given > 0 or kind == "constant"  # what everybody shares is worth nothing
+    assert near or given == 40 * 39 // 2  # without similar values nothing needs a closer look
+    assert scoring.scorer.match.dtype == np.float32
+
+
+def test_levels_count_as_in_the_class_that_explains_them_best(rng):
+    scoring = Scoring(make_records(rng, 60, "random"))
+    level = scoring.scorer.level_evidence
+    assert np.all(level[:, 3] >= np.log(0.1))
+    assert level[1, 3] == pytest.approx(np.log(0.8 * 0.5 / 1.5))  # the careful class, which is frequent
+    assert level[0, 3] == pytest.approx(np.log(0.2 * 3.0 / 4.0))  # the careless one
+    assert level[3, 3] == pytest.approx(np.log(0.8 * 0.2 / 1.2))
+    assert np.all(level[[0, 2], 1] > level[[0, 2], 3])
+
+
+@pytest.mark.parametrize("kind", ["random", "missing", "constant", "tied"])
 @pytest.mark.parametrize("threshold", [-1e9, -2.0, 1.5])
-def test_the_join_is_all_pairs_that_share_a_key(rng, kind, threshold):
+@pytest.mark.parametrize("near", [NEAR, {}])
+def test_the_join_is_all_pairs_that_share_a_key(rng, kind, threshold, near):
     for n in (1, 2, 70):
         records = make_records(rng, n, kind) if n > 4 else make_records(rng, 5, "random")
         if n < 5:
             records = Records(records.codes[:n].copy(), records.db_of_record[:n], records.n_values)
-        match, mismatch = evidence_of(records)
+        scoring, columns = Scoring(records, near), columns_of(records)
         for plan, keys in ((EXHAUSTIVE, None), (plan_of(*KEYS), KEYS), (plan_of(KEYS[1]), KEYS[1:2])):
-            pairs = join(records, plan, match, mismatch, threshold, 1)
+            pairs = join(columns, plan, scoring.scorer, threshold, 1)
             # sorted, each once, a < b
-            assert found_by(pairs) == brute_force(records, match, mismatch, threshold, keys)
+            assert found_by(pairs) == scoring.brute_force(columns, threshold, keys)
             each = [
-                [pair for pair in itertools.combinations(range(n), 2) if agree(records, *pair, key)]
+                [pair for pair in itertools.combinations(range(n), 2) if agree(columns, *pair, key)]
                 for key in keys or [()]
             ]
             assert pairs.compared == sum(map(len, each))
 
 
+def test_derived_columns_find_pairs_that_the_fields_do_not(rng):
+    records = make_records(rng, 70, "random")
+    scoring, columns = Scoring(records), columns_of(records)
+    by_field = found_by(join(columns, plan_of((0, 3)), scoring.scorer, 0.0, 1))
+    by_derived = found_by(join(columns, plan_of((4, 3)), scoring.scorer, 0.0, 1))
+    assert set(by_derived) - set(by_field)
+    assert all(agree(columns, a, b, (4, 3)) for a, b in by_derived)
+
+
 def test_a_plan_without_keys_finds_nothing(rng):
     records = make_records(rng, 10, "random")
-    pairs = join(records, plan_of(), *evidence_of(records), -1e9, 1)
+    pairs = join(columns_of(records), plan_of(), Scoring(records).scorer, -1e9, 1)
     assert (found_by(pairs), pairs.compared) == ([], 0)
 
 
@@ -100,26 +181,25 @@ def test_a_plan_without_keys_finds_nothing(rng):
 @pytest.mark.parametrize("plan", [EXHAUSTIVE, plan_of(*KEYS)])
 def test_threads_and_the_size_of_the_parts_change_nothing(rng, kind, plan, monkeypatch):
     records = make_records(rng, 120, kind)
-    match, mismatch = evidence_of(records)
-    whole = join(records, plan, match, mismatch, -1.0, 1)
+    args = columns_of(records), plan, Scoring(records).scorer, -1.0
+    whole = join(*args, 1)
     monkeypatch.setattr(module, "_GROUPS_PER_PART", 3)
     monkeypatch.setattr(module, "_PAIRS_PER_PART", 500)
     for threads in (1, 2):
-        parts = join(records, plan, match, mismatch, -1.0, threads)
+        parts = join(*args, threads)
         assert found_by(parts) == found_by(whole)
         assert parts.compared == whole.compared
+    assert len(whole) > 0
 
 
 def test_more_pairs_than_the_buffer_holds(rng):
     n = 400
     records = make_records(rng, n, "random")
-    match, mismatch = evidence_of(records)
-    everything = join(records, EXHAUSTIVE, match, mismatch, -1e9, 1)
+    everything = join(records.codes, EXHAUSTIVE, Scoring(records, {}).scorer, -1e9, 1)
     assert len(everything) == n * (n - 1) // 2 > 1 << 16
     assert found_by(everything) == list(itertools.combinations(range(n), 2))
     constant = make_records(rng, n, "constant")
-    match, mismatch = evidence_of(constant)
-    alike = join(constant, plan_of((0, 1, 2, 3)), match, mismatch, -1e9, 1)
+    alike = join(constant.codes, plan_of((0, 1, 2, 3)), Scoring(constant, {}).scorer, -1e9, 1)
     assert found_by(alike) == list(itertools.combinations(range(n), 2))
 
 
@@ -133,20 +213,16 @@ def test_an_overfull_group_keeps_every_pair_that_agrees_on_one_field_more(rng, m
     codes[:, 1:][rng.random((n, 3)) < missing] = -1
     codes[:6, 0] = 1
     records = Records(np.ascontiguousarray(codes), np.zeros(n, np.int32), np.array([2, 12, 20, 30]))
-    match, mismatch = evidence_of(records)
+    scoring = Scoring(records, {})
     others = [(0, f) for f in (1, 2, 3)]
     for threshold in (-1e9, 0.0):
-        pairs = join(records, plan_of((0,)), match, mismatch, threshold, 1)
-        small = [
-            pair
-            for pair in itertools.combinations(range(6), 2)
-            if evidence(records, match, mismatch, *pair) > threshold
-        ]
-        expected = sorted({*brute_force(records, match, mismatch, threshold, others), *small})
+        pairs = join(records.codes, plan_of((0,)), scoring.scorer, threshold, 1)
+        small = [pair for pair in itertools.combinations(range(6), 2) if scoring.score(*pair) > threshold]
+        expected = sorted({*scoring.brute_force(records.codes, threshold, others), *small})
         assert found_by(pairs) == expected
     assert pairs.compared < n * (n - 1) // 4
     # two keys that find the same pairs give each of them once
-    both = join(records, plan_of((0,), (0, 1)), match, mismatch, 0.0, 2)
+    both = join(records.codes, plan_of((0,), (0, 1)), scoring.scorer, 0.0, 2)
     assert found_by(both) == expected
 
 
@@ -156,24 +232,24 @@ def test_groups_that_stay_overfull_are_refined_by_two_more_fields(rng, monkeypat
     n = 90
     codes = np.stack([np.zeros(n), rng.permutation(n) % 3, rng.permutation(n) % 3, rng.permutation(n) % 30], axis=1)
     records = Records(np.ascontiguousarray(codes, dtype=np.int32), np.zeros(n, np.int32), np.array([1, 3, 3, 30]))
-    match, mismatch = evidence_of(records)
-    found = set(found_by(join(records, plan_of((0,)), match, mismatch, -1e9, 1)))
+    scoring = Scoring(records, {})
+    found = set(found_by(join(records.codes, plan_of((0,)), scoring.scorer, -1e9, 1)))
     # fields 1 and 2 leave thirty records together, and about ten together; field 3 always leaves three
     for a, b in itertools.combinations(range(n), 2):
-        if agree(records, a, b, (3,)):
+        if agree(records.codes, a, b, (3,)):
             assert (a, b) in found
-        elif agree(records, a, b, (1, 2)):
-            together = sum(agree(records, a, r, (1, 2)) for r in range(n))
+        elif agree(records.codes, a, b, (1, 2)):
+            together = sum(agree(records.codes, a, r, (1, 2)) for r in range(n))
             assert together > 10 or (a, b) in found
-        elif not agree(records, a, b, (1,)) and not agree(records, a, b, (2,)):
+        elif not agree(records.codes, a, b, (1,)) and not agree(records.codes, a, b, (2,)):
             assert (a, b) not in found
 
 
 def test_records_alike_in_every_field_stay_connected(rng, monkeypatch):
     monkeypatch.setattr(module, "_CAP", 4)
     records = make_records(rng, 40, "constant")
-    match, mismatch = evidence_of(records)
-    pairs = found_by(join(records, plan_of((0,)), match, mismatch, -1e9, 1))
+    scoring = Scoring(records, {})
+    pairs = found_by(join(records.codes, plan_of((0,)), scoring.scorer, -1e9, 1))
     assert {b for a, b in pairs if a == 0} == {1, 2, 3, 4}
     assert {(r, r + 1) for r in range(39)} <= set(pairs)
     assert len(pairs) < 40 * 39 / 4
@@ -187,29 +263,18 @@ def test_renumbering_records_renames_the_pairs(rng, plan):
     codes = np.empty_like(records.codes)
     codes[new] = records.codes
     moved = Records(codes, records.db_of_record, records.n_values)
-    one = found_by(join(records, plan, *evidence_of(records), 0.0, 1))
-    two = found_by(join(moved, plan, *evidence_of(moved), 0.0, 1))
+    one = found_by(join(columns_of(records), plan, Scoring(records, {}).scorer, 0.0, 1))
+    two = found_by(join(columns_of(moved), plan, Scoring(moved, {}).scorer, 0.0, 1))
     assert sorted(tuple(sorted((int(new[a]), int(new[b])))) for a, b in one) == two
     assert one
 
 
-def test_what_an_agreement_is_worth_to_each_record(rng):
-    for kind in ("random", "missing", "constant"):
-        records = make_records(rng, 20, kind)
-        prior = make_prior(records, "empirical", 0.1)
-        value = match_evidence(prior)
-        found = record_match(records, value, prior.value_ptr)
-        assert found.dtype == np.float32
-        for r, f in itertools.product(range(20), range(4)):
-            v = records.codes[r, f]
-            assert found[r, f] == (np.float32(value[prior.value_ptr[f] + v]) if v >= 0 else 0.0)
-
-
 def test_keys_tell_records_apart_exactly_by_their_fields(rng):
     records = make_records(rng, 300, "missing")
+    columns = columns_of(records)
     for fields in KEYS:
-        key, complete = kernels.key_kernel(records.codes, np.array(fields, dtype=np.int64))
-        rows = records.codes[:, list(fields)]
+        key, complete = kernels.key_kernel(columns, np.array(fields, dtype=np.int64))
+        rows = columns[:, list(fields)]
         np.testing.assert_array_equal(complete, (rows >= 0).all(axis=1))
         rows = list(map(tuple, rows[complete].tolist()))
         assert (
@@ -217,13 +282,3 @@ def test_keys_tell_records_apart_exactly_by_their_fields(rng):
             == len(set(rows))
             == len(set(key[complete].tolist()))
         )
-
-
-@pytest.mark.parametrize("kind", ["random", "missing", "tied"])
-def test_evidence_of_given_pairs(rng, kind):
-    records = make_records(rng, 30, kind)
-    match, mismatch = evidence_of(records)
-    a, b = (rng.integers(0, 30, 100).astype(np.int32) for _ in range(2))
-    found = kernels.pair_evidence_kernel(a, b, records.codes, match, mismatch)
-    expected = [evidence(records, match, mismatch, x, y) for x, y in zip(a, b, strict=True)]
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)

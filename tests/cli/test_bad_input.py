@@ -14,8 +14,6 @@ from pyarrow import parquet
 
 from vber_cli.cli.app import main
 
-pytestmark = pytest.mark.xdist_group("bad input")
-
 GOOD_A = "id,name,city\n1,anna,ulm\n2,bert,bonn\n3,carl,trier\n"
 LITERAL = ("--K", "5", "--no-moves")  # the quickest run
 GOOD_B = "id,name,city\n7,anna,ulm\n8,dora,bonn\n9,carla,trier\n"

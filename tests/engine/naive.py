@@ -219,7 +219,9 @@ def parts_of(case, q, r, f, earlier):
     copies = [at.count(0) * mu[0] / (case.theta_given if given else case.theta)[r, f], 0.0, 0.0]
     for level in (1, 2):
         if at.count(level):
-            copies[level] = at.count(level) * mu[level] / (case.dependence.levels if given else case.unrelated)[f, level]
+            copies[level] = (
+                at.count(level) * mu[level] / (case.dependence.levels if given else case.unrelated)[f, level]
+            )
     return case.noise.concentration[q, f], copies, sum(level < 4 for level in at)
 
 

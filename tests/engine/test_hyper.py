@@ -169,7 +169,9 @@ def test_concentration_and_levels_come_back(rng):
         a[0, f] = np.exp(x[0])
         m[0, f] = np.exp([0.0, *x[1:]]) / np.exp([0.0, *x[1:]]).sum()
         noise = case.of(noise=Noise(a, m, np.ones(1)))
-        return sum(naive.block_weight(noise, block) for block in blocks) + weak_prior(a[0, f]) + counts @ np.log(m[0, f])
+        return (
+            sum(naive.block_weight(noise, block) for block in blocks) + weak_prior(a[0, f]) + counts @ np.log(m[0, f])
+        )
 
     for f in range(2):
         at = np.log([found.concentration[0, f], *(found.levels[0, f, 1:] / found.levels[0, f, 0])])
@@ -252,7 +254,7 @@ def test_classes_are_learned_from_their_own_statistics(rng):
     assert overall == pytest.approx(hyper.best_concentration(stats.sum(axis=0)))
     np.testing.assert_allclose(learned.share, (class_weight + 1) / (class_weight + 1).sum())
     share = overall / (1 + overall)
-    together = stats[:, :, 1:4].sum(axis=0) + [9.0, 0.6, 0.4]
+    together = stats[:, :, 1:4].sum(axis=0) + np.array([9.0, 0.6, 0.4])
     for q in range(2):
         expected = hyper.best_concentration(stats[q], 4 * np.stack([share, 1 - share]))
         np.testing.assert_allclose(learned.concentration[q], expected)

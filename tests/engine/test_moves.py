@@ -15,7 +15,6 @@ from vber_cli.model.prior import make_prior
 from vber_cli.model.relations import Relations
 from vber_cli.model.types import Records
 
-
 PARTS = [(), ("near",), ("relations",), ("tree",), naive.FULL]
 
 

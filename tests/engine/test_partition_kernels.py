@@ -17,7 +17,10 @@ from vber_cli.model.noise import Noise
 from vber_cli.model.types import Records
 
 PARTS = [(), ("near",), ("relations",), ("tree",), naive.FULL]
-CASES = [*itertools.product(("random", "missing", "tied", "blank", "people"), (1, 3), PARTS), ("constant", 2, naive.FULL)]
+CASES = [
+    *itertools.product(("random", "missing", "tied", "blank", "people"), (1, 3), PARTS),
+    ("constant", 2, naive.FULL),
+]
 
 
 def enumerate_all(case, log_new, *, seed=0, draw=False):

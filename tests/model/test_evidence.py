@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 from tests import exact
-from vber_cli.engine.evidence_kernels import pair_evidence
+from vber_cli.engine.block_model import Evidence, block_model, exact_model
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
+from vber_cli.model.dependence import Dependence
 from vber_cli.model.evidence import agreement_rate, collision_entropy, match_evidence, mismatch_evidence
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
+from vber_cli.model.relations import Relations
+from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import Records
 
 N_VALUES = (4, 2, 1)
@@ -30,6 +34,12 @@ def fields_of(prior):
 def log_ratio(codes, alpha):
     """log m({a, b}) − log m({a}) − log m({b})."""
     return exact.log_marginal(codes, alpha, [0, 1]) - sum(exact.log_marginal(codes, alpha, [r]) for r in (0, 1))
+
+
+def evidence_of_pairs(model, a, b):
+    link, doubt = pair_evidence(model, b, pair_levels(model, a, b))
+    assert not doubt.any()
+    return link
 
 
 @pytest.mark.parametrize("concentration", [1e-6, 0.1, 1.0, [0.01, 5.0, 1000.0]])
@@ -52,7 +62,7 @@ def test_pairs_add_up_over_fields_and_missing_values_say_nothing(rng, concentrat
     codes[:2] = -1
     records = Records(codes, np.zeros(30, np.int32), np.array(N_VALUES))
     a, b = (x.astype(np.int32) for x in np.triu_indices(30, 1))
-    found = pair_evidence(records, prior, Noise.single(prior.concentration), a, b)
+    found = evidence_of_pairs(exact_model(records, prior), a, b)
     expected = [log_ratio(codes[[i, j]], fields_of(prior)) for i, j in zip(a, b, strict=True)]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
     assert found[0] == 0.0
@@ -60,11 +70,13 @@ def test_pairs_add_up_over_fields_and_missing_values_say_nothing(rng, concentrat
 
 def test_noise_classes_mix_the_pairs_not_the_fields(rng):
     prior = make_prior(rng, 0.1)
-    noise = Noise(np.array([[0.01, 0.02, 0.5], [3.0, 2.0, 0.1], [0.3, 9.0, 1.0]]), np.array([0.5, 0.3, 0.2]))
+    concentration = np.array([[0.01, 0.02, 0.5], [3.0, 2.0, 0.1], [0.3, 9.0, 1.0]])
+    noise = Noise(concentration, np.tile([1.0, 0.0, 0.0], (3, 3, 1)), np.array([0.5, 0.3, 0.2]))
     codes = np.stack([rng.integers(-1, v, 20) for v in N_VALUES], axis=1).astype(np.int32)
     records = Records(codes, np.zeros(20, np.int32), np.array(N_VALUES))
     a, b = (x.astype(np.int32) for x in np.triu_indices(20, 1))
-    found = pair_evidence(records, prior, noise, a, b)
+    nothing = SimilarValues.none(prior.value_ptr), Relations.none(3), Dependence.none(3)
+    found = evidence_of_pairs(block_model(records, Evidence(prior, noise, *nothing)), a, b)
     by_class = [
         [log_ratio(codes[[i, j]], fields_of(prior.with_concentration(c))) for c in noise.concentration]
         for i, j in zip(a, b, strict=True)

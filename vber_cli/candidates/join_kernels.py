@@ -137,6 +137,21 @@ def all_pairs_kernel(lo, hi, scorer, threshold, out_a, out_b):  # type: ignore[n
 
 
 @nb.njit(cache=True, nogil=True)
+def sample_scores_kernel(records, scorer, threshold, out):  # type: ignore[no-untyped-def]
+    """Scores above the threshold of the sample's records with all N; returns how many, those beyond `out` only counted."""
+    used = 0
+    for a in records:
+        for b in range(len(scorer.codes)):
+            if b != a:
+                score = score_pair(min(a, b), max(a, b), scorer)
+                if score > threshold:
+                    if used < len(out):
+                        out[used] = score
+                    used += 1
+    return used
+
+
+@nb.njit(cache=True, nogil=True)
 def audit_kernel(lo, hi, records, scorer, threshold, out_record, out_other):  # type: ignore[no-untyped-def]
     """Records lo..hi-1 of the sample against all N: the pairs whose evidence exceeds the threshold.
 

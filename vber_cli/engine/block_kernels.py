@@ -16,7 +16,7 @@ from vber_cli.engine.local_kernels import add_stats, block_weight, compare_kerne
 from vber_cli.engine.special_kernels import mix64, next_uniform
 
 _GAIN = 1e-9  # nats a move must gain to be taken: below lies rounding
-_ALL_BLOCKS_UP_TO = 24  # in a component of so many records a record may join any block, not only its neighbours'
+_ALL_BLOCKS_UP_TO = 10  # in a component of so many records a record may join any block, not only its neighbours'
 
 
 @nb.njit(cache=True, nogil=True)
@@ -400,7 +400,7 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
                 order, nbr_ptr, nbr, records, levels, doubt, model, log_new, block, head, follow, size, stream,
                 members, option, score, work,
             )  # fmt: skip
-            for _ in range(max(1, m // 4)):
+            for _ in range(max(1, m // 8)):
                 e = min(int(next_uniform(stream) * len(ends)), len(ends) - 1)
                 a, b = ends[e, 0], ends[e, 1]
                 if next_uniform(stream) < 0.5:

@@ -66,10 +66,13 @@ def decide(a: IntArray, b: IntArray, probability: FloatArray, n_records: int, lo
         graph.comp_ptr, graph.comp_record, graph.pair_ptr, pair_gain, graph.n_small, label
     )
     if graph.n_components > graph.n_small:
-        # all listed pairs inside large components count, not only the positive ones
-        large = np.zeros(n_records, dtype=bool)
-        large[graph.comp_record[graph.comp_ptr[graph.n_small] :]] = True
-        inside = large[a] & large[b]
+        # all listed pairs inside a large component count, not only the positive ones
+        first = int(graph.comp_ptr[graph.n_small])
+        large = np.full(n_records, -1, dtype=np.int64)
+        large[graph.comp_record[first:]] = np.repeat(
+            np.arange(graph.n_small, graph.n_components), np.diff(graph.comp_ptr[graph.n_small :])
+        )
+        inside = (large[a] >= 0) & (large[a] == large[b])
         ends = np.concatenate([a[inside], b[inside]])
         order = np.argsort(ends, kind="stable")
         nbr = np.concatenate([b[inside], a[inside]])[order]

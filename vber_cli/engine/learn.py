@@ -26,7 +26,7 @@ EDGE_LOG_ODDS = -3.0
 # Pairs below these odds hold a link in a thousand at most: they are left out while learning.
 FAINT_LOG_ODDS = -7.0
 _MAX_ROUNDS = 40
-_SWEEPS = 18
+_SWEEPS = 12
 
 
 @dataclass(frozen=True)
@@ -218,9 +218,9 @@ def choose_relations(
     anchor = learn_tree(
         records, now.evidence, pairs.b, pairs.a, pairs.levels, possible, settings.occupancy, settings.seed
     )
-    found = choose_structure(
-        model, pairs.b, pairs.levels, anchor.probability, possible, n * (n - 1) / 2, settings.seed
-    )
+    if anchor.dependence.n_edges == 0:
+        return now, {}  # where no field depends on another there are no relatives to tell from duplicates
+    found = choose_structure(model, pairs.b, pairs.levels, anchor.probability, possible, n * (n - 1) / 2, settings.seed)
     return replace(now, evidence=replace(now.evidence, noise=found.noise, relations=found.relations)), found.bic
 
 

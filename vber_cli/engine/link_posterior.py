@@ -27,7 +27,7 @@ from vber_cli.model.types import FloatArray, IntArray, Records
 INTERVAL = 0.90
 _WORK = 300_000  # records times draws
 _MIN_DRAWS, _MAX_DRAWS = 10, 200
-_FIRST_SWEEPS, _SWEEPS = 45, 9
+_FIRST_SWEEPS, _SWEEPS = 30, 6
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from vber_cli.model.similar import N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray
 
 CLASS_COUNTS = (1, 2, 3, 4, 6, 8)
-_STARTS = 4
-_ROUNDS = 200
+_STARTS = 2
+_ROUNDS = 60
 _PRIOR_WEIGHT = 2.0  # comparisons; draws a class towards the field's overall levels
 _LEVEL_PRIOR = np.array([8.5, 0.4, 0.3, 0.8])  # comparisons; draws the overall levels towards mostly identical
 
@@ -92,7 +92,7 @@ def _fit(
 ) -> tuple[float, FloatArray, FloatArray]:
     """EM for a mixture of products of categoricals with missing entries; (log likelihood, p (Q, F, 4), shares)."""
     n_patterns, n_fields, n_levels = indicator.shape
-    flat = indicator.reshape(n_patterns, -1)
+    flat = indicator.reshape(n_patterns, n_fields * n_levels)
     responsibility = rng.dirichlet(np.full(n_classes, 0.5), n_patterns)
     before = -np.inf
     for _ in range(rounds):
@@ -105,7 +105,7 @@ def _fit(
         log_total = top[:, 0] + np.log(np.exp(log_p - top).sum(axis=1))
         now = float(count @ log_total)
         responsibility = np.exp(log_p - log_total[:, None])
-        if now - before < 1e-4 * max(1.0, abs(now) * 1e-4):
+        if now - before < 1e-3 + 1e-6 * abs(now):
             break
         before = now
     return now, p, share

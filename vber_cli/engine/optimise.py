@@ -125,17 +125,20 @@ def optimise(
     """
     loop = _Loop(records, prior, model, n_individuals, log_new, limits, on_step)
     label = np.arange(records.n_records, dtype=np.int32)
+    fitted: Fit | None = None
     if start is not None:
         fitted = loop.first_sweeps(start)
         if not fitted.converged:
             return Optimum(fitted, loop.bound, False)
         label = _as_members(argmax_labels(fitted.linkage))
         graph = _with_blocks(graph, label)
+    begun = loop.bound
     label = loop.moves(graph, label, greedy=start is None)
     if len(np.unique(label)) > n_individuals:
         label = _force(model, pairs, relabel(label), n_individuals)
         return Optimum(loop.sweep(_keep_largest(records, label, n_individuals)), loop.bound, True)
-    best = loop.settle(label)
+    # if no move was accepted the soft φ stays, which may be worth more than its own labels
+    best = fitted if fitted is not None and loop.bound <= begun else loop.settle(label)
     for _ in range(_MAX_ROUNDS):
         if not best.converged:
             break
@@ -192,13 +195,18 @@ class _Loop:
         return self.sweep(cavi.hard_linkage(self.records, relabel(label), self.n_individuals))
 
     def first_sweeps(self, start: Linkage) -> Fit:
-        """Sweeps from a given φ, whose bounds are told once it is known what the full model adds to them."""
+        """Sweeps from a given φ, whose bounds are told once it is known what the full model adds to them.
+
+        n is that of the labels they end in: individuals that share a record would be counted as many times over.
+        """
         steps: list[Step] = []
         fitted = self.sweep(start, steps.append)
         label = argmax_labels(fitted.linkage)
-        if label.max(initial=0) < self.n_individuals:
+        n = int(label.max(initial=0)) + 1
+        if n <= self.n_individuals:
             elbo, bound = self._weigh(label)
-            self.beyond = bound - symmetrised(elbo, self.n_individuals, int(label.max()) + 1)
+            self.beyond = bound - symmetrised(elbo, self.n_individuals, n)
+            steps = [replace(step, bound=symmetrised(step.elbo, self.n_individuals, n), n=n) for step in steps]
         for step in steps:
             self.bound = step.bound + self.beyond
             self.on_step(replace(step, bound=self.bound))

@@ -14,7 +14,7 @@ from vber_cli.engine.parallel import map_ranges
 from vber_cli.model.types import FloatArray, IntArray
 
 _PARTS = 64  # the components are worked through in so many ranges, whatever the number of threads
-_SWEEP_BUDGET = 4e8  # elementary steps that Gibbs sampling may take in one call, over all large components
+_SWEEP_BUDGET = 1e8  # elementary steps that Gibbs sampling may take in one call, over all large components
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ def _fit(pairs: _Pairs, n_classes: int, rng: np.random.Generator) -> tuple[Relat
     link, _ = pair_evidence(with_noise(pairs.model, noise), pairs.b, pairs.levels)
     n_links = max(p.sum() * pairs.scale, 1.0)
     level = _first_levels(pairs, n_classes, rng)
-    n_related = np.full(n_classes, 0.5 * float((p < _CLEAR).sum()) * pairs.scale / max(n_classes, 1))
+    n_related = np.full(n_classes, (0.5 * float((p < _CLEAR).sum()) * pairs.scale + 1.0) / max(n_classes, 1))
     for refit in range(_REFITS):
         trained = pairs.anchor < (_SURE if refit else _CLEAR)
         for _ in range(_EM_ROUNDS):

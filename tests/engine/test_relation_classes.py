@@ -1,0 +1,144 @@
+"""Relations between different individuals: planted ones are found, and none where there are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.engine import built
+from vber_cli.engine import hyper
+from vber_cli.engine.block_model import Evidence, block_model
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
+from vber_cli.engine.learn import CandidatePairs, Hyperparameters, Settings, choose_relations, possible_levels
+from vber_cli.engine.relation_classes import anchored_noise, choose_structure, refit_relations, with_noise
+from vber_cli.model.dependence import Dependence
+from vber_cli.model.noise import Noise
+from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.prior import make_prior
+from vber_cli.model.relations import Relations
+from vber_cli.model.similar import SimilarValues
+from vber_cli.model.types import Records
+
+N_VALUES = np.array([40, 120, 300, 150, 350])  # first name, surname, street, birthday, phone
+SHARED = np.array([False, True, True, False, False])
+
+
+def population(rng, n_families, members, noise=0.06):
+    """People of families that share surname and street, some with a second record: (records, person, family)."""
+    family = np.repeat(np.arange(n_families), members)
+    n_people = len(family)
+    people = np.stack([rng.integers(0, v, n_people) for v in N_VALUES], axis=1)
+    common = np.stack([rng.integers(0, v, n_families) for v in N_VALUES], axis=1)
+    people = np.where(SHARED, common[family], people)
+    person = np.concatenate([np.arange(n_people), rng.choice(n_people, n_people // 4, replace=False)])
+    person = rng.permutation(person)
+    codes = people[person]
+    wrong = rng.random(codes.shape) < noise
+    codes = np.where(wrong, np.stack([rng.integers(0, v, len(codes)) for v in N_VALUES], axis=1), codes)
+    records = Records(np.ascontiguousarray(codes, dtype=np.int32), np.zeros(len(codes), np.int32), N_VALUES)
+    return records, person, family[person]
+
+
+def begin(records):
+    """Where learning starts: nine records in ten an individual of its own."""
+    prior = hyper.learn_base(records, make_prior(records, "empirical", 0.1), np.zeros(records.codes.shape))
+    nothing = SimilarValues.none(prior.value_ptr), Relations.none(5), Dependence.none(5)
+    evidence = Evidence(prior, Noise.single(prior.concentration), *nothing)
+    occupancy = Occupancy(records.n_records)
+    n = 0.9 * records.n_records
+    a, b = built.all_pairs(records.n_records)
+    model = block_model(records, evidence)
+    levels = pair_levels(model, a, b)
+    worth = (levels == 0).sum(axis=1) >= 1  # candidates share something
+    pairs = CandidatePairs(a[worth], b[worth], levels[worth])
+    settings = Settings(
+        occupancy=occupancy, learn_concentration=True, learn_base=True, learn_relations=True, seed=1, threads=1
+    )
+    return model, pairs, Hyperparameters(evidence, n, occupancy.log_new(n)), settings
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+def test_planted_relatives_are_found(rng):
+    records, person, family = population(rng, 150, 3)
+    _, pairs, now, settings = begin(records)
+    found, bic = choose_relations(records, pairs, now, settings)
+    relations = found.evidence.relations
+    assert relations.n_classes >= 1
+    assert bic[relations.n_classes] == max(bic.values()) > bic[0]
+    related = (family[pairs.a] == family[pairs.b]) & (person[pairs.a] != person[pairs.b])
+    n_pairs = records.n_records * (records.n_records - 1) / 2
+    # a class that shares surname and street, and nothing else
+    alike = relations.levels[:, SHARED, 0].min(axis=1)
+    c = int(np.argmax(alike))
+    assert alike[c] > 0.8
+    assert np.all(relations.levels[c, ~SHARED, 0] < 0.1)
+    assert relations.odds[alike > 0.5].sum() * n_pairs == pytest.approx(related.sum(), rel=0.3)
+    np.testing.assert_allclose(relations.levels.sum(axis=2), 1.0)
+    assert np.all(relations.levels[:, :, 3].max(axis=1) >= 0.9 - 1e-9)  # each differs almost for certain somewhere
+    # and they are what makes relatives unlikely links, duplicates no less likely than they were
+    model = block_model(records, found.evidence)
+    link, doubt = pair_evidence(model, pairs.b, pairs.levels)
+    same = person[pairs.a] == person[pairs.b]
+    assert np.mean(link[same] - doubt[same] > found.log_new) > 0.9
+    assert np.mean(link[related] - doubt[related] > found.log_new) < 0.02
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+def test_no_relations_among_the_unrelated(rng):
+    records, person, _ = population(rng, 400, 1)
+    model, pairs, now, settings = begin(records)
+    found, _ = choose_relations(records, pairs, now, settings)
+    assert found.evidence.relations.n_classes == 0
+    # nor when they are looked for where fields do not even depend on each other
+    link, _ = pair_evidence(model, pairs.b, pairs.levels)
+    anchor = 1 / (1 + np.exp(np.clip(now.log_new - link, -500, 500)))
+    n_pairs = records.n_records * (records.n_records - 1) / 2
+    structure = choose_structure(model, pairs.b, pairs.levels, anchor, possible_levels(model), n_pairs, 1)
+    assert structure.relations.n_classes == 0
+    assert len(structure.bic) > 2
+    assert structure.bic[0] == max(structure.bic.values())
+    assert (person[pairs.a] == person[pairs.b]).sum() > 50  # though there are links
+
+
+def test_the_same_seed_gives_the_same_relations(rng):
+    records, *_ = population(rng, 80, 3)
+    _, pairs, now, settings = begin(records)
+    one, two = (choose_relations(records, pairs, now, settings)[0].evidence.relations for _ in range(2))
+    np.testing.assert_array_equal(one.odds, two.odds)
+    np.testing.assert_array_equal(one.levels, two.levels)
+
+
+def test_relations_are_refitted_to_those_who_are_clearly_different(rng):
+    records, person, family = population(rng, 150, 3)
+    model, pairs, *_ = begin(records)
+    same = person[pairs.a] == person[pairs.b]
+    n_pairs = records.n_records * (records.n_records - 1) / 2
+    identical = np.where(SHARED, 0.7, 0.1)
+    level = np.stack([identical, *[(1 - identical) / 3] * 3], axis=1)
+    start = Relations(np.array([1e-4]), level[None])
+    found = refit_relations(model, pairs.b, pairs.levels, same.astype(np.float64), start, n_pairs)
+    related = (family[pairs.a] == family[pairs.b]) & ~same
+    assert found.odds[0] * n_pairs == pytest.approx(related.sum(), rel=0.3)
+    assert np.all(found.levels[0, SHARED, 0] > 0.85)
+    assert np.all(found.levels[0, ~SHARED, 0] < 0.1)
+
+
+def test_the_anchored_noise_is_of_three_qualities(rng):
+    possible = np.array([[True, True, True, True], [True, True, False, True], [True, False, False, True]])
+    noise = anchored_noise(possible)
+    other = noise.concentration / (1 + noise.concentration)
+    np.testing.assert_allclose(noise.levels.sum(axis=2), 1.0)
+    assert noise.share.sum() == pytest.approx(1.0)
+    assert np.all(np.diff(other, axis=0) > 0)
+    np.testing.assert_array_equal(noise.levels[:, 1, 2], 0.0)
+    np.testing.assert_array_equal(noise.levels[:, 2, 1:], 0.0)
+    # with other noise and no relations a model is that of these parts
+    records, *_ = population(rng, 5, 2)
+    prior = make_prior(records, "empirical", 0.1)
+    exactly = Noise(np.full((2, 5), 0.3), np.tile([1.0, 0.0, 0.0], (2, 5, 1)), np.array([0.4, 0.6]))
+    rest = SimilarValues.none(prior.value_ptr), Dependence.none(5)
+    related = Relations(np.array([0.1]), np.full((1, 5, 4), 0.25))
+    before = block_model(records, Evidence(prior, Noise.single(prior.concentration), rest[0], related, rest[1]))
+    after = block_model(records, Evidence(prior, exactly, rest[0], Relations.none(5), rest[1]))
+    for ours, theirs in zip(with_noise(before, exactly), after, strict=True):
+        np.testing.assert_array_equal(ours, theirs)

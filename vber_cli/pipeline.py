@@ -112,7 +112,7 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
         order = canonical_order(compared.records)
         _check_options(options, run, compared.records)
         trace: list[tuple[Step, float]] = []
-        found, search = _infer(options, run, compared, order, trace)
+        found, search = _infer(options, run, encoded.records, compared, order, trace)
         provenance = Provenance.of(
             options.seed, options.digest(), [d.name for d in databases], [d.digest() for d in databases]
         )
@@ -162,6 +162,8 @@ def _compare(options: MergeOptions, run: _Run, encoded: Encoded, names: list[str
     asked = types_asked_for(options.type, fields)
     if not options.moves:
         # the literal algorithm compares the values as they are
+        if options.type:
+            run.progress.note("--type has no effect with --no-moves: the literal algorithm compares values as they are")
         asked = dict.fromkeys(fields, "category")
     with run.phase("compare"):
         compared = compare(
@@ -221,9 +223,14 @@ def estimate_memory(records: Records) -> float:
 
 
 def _infer(
-    options: MergeOptions, run: _Run, compared: Comparison, order: LongArray, trace: list[tuple[Step, float]]
+    options: MergeOptions,
+    run: _Run,
+    encoded: Records,
+    compared: Comparison,
+    order: LongArray,
+    trace: list[tuple[Step, float]],
 ) -> tuple[infer.Result, Search | None]:
-    records = in_order(compared.records, order)
+    records, as_read = in_order(compared.records, order), in_order(encoded, order)
     threads = options.threads or os.cpu_count() or 1
     fixed = options.concentration
     prior = make_prior(records, options.prior, DEFAULT_CONCENTRATION if fixed is None else fixed)
@@ -243,7 +250,7 @@ def _infer(
         start = "records" if options.start == "auto" else options.start
         with run.phase("sweep") as phase:
             found = infer.run_literal(
-                records, prior, int(options.K or 0), start, settings,
+                as_read, prior, int(options.K or 0), start, settings,
                 max_sweeps=options.max_sweeps, tol=options.tol, on_step=on_step,
             )  # fmt: skip
         return found, None
@@ -252,12 +259,14 @@ def _infer(
         settings = replace(settings, on_round=phase.advance)
         start_from = infer.first_guess(records, prior, compared.similar, settings)
         learned = infer.learn_from(records, candidates.find, start_from, settings)
+    alpha = learned.hyperparameters.evidence.prior.concentration
+    shown_prior = make_prior(as_read, options.prior, alpha)
     with run.phase("certify"):
         certificate = candidates.certify(learned.hyperparameters)
     with run.phase("link") as phase:
         clock[0] = time.perf_counter()
         found = infer.run_moves(
-            records, learned.pairs, learned.hyperparameters, settings, options.start,
+            records, learned.pairs, learned.hyperparameters, (as_read, shown_prior), settings, options.start,
             max_sweeps=options.max_sweeps, tol=options.tol, loss=options.loss_weights,
             missed_share=1.0 - certificate.recall, on_step=on_step, on_draw=phase.advance,
         )  # fmt: skip

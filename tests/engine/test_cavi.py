@@ -1,4 +1,4 @@
-"""The sparse engine against the dense reference, and the properties model.md section 10 asks for."""
+"""The sparse engine against the dense reference, and the properties the updates must have."""
 
 from __future__ import annotations
 

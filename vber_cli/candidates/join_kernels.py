@@ -138,7 +138,7 @@ def all_pairs_kernel(lo, hi, scorer, threshold, out_a, out_b):  # type: ignore[n
 
 @nb.njit(cache=True, nogil=True)
 def sample_scores_kernel(records, scorer, threshold, out):  # type: ignore[no-untyped-def]
-    """Scores above the threshold of the sample's records with all N; returns how many, those beyond `out` only counted."""
+    """Scores above the threshold of the sample with all N; returns how many, those beyond `out` only counted."""
     used = 0
     for a in records:
         for b in range(len(scorer.codes)):

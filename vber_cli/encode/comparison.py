@@ -30,8 +30,6 @@ class Comparison:
     ----------
     records
         Their codes number comparison forms: values of one form are the same value.
-    spellings
-        (F,) string arrays, the most frequent spelling of each form.
     similar
         Which forms are near each other.
     key_codes, key_field
@@ -43,7 +41,6 @@ class Comparison:
     """
 
     records: Records
-    spellings: tuple[pa.StringArray, ...]
     similar: SimilarValues
     key_codes: IntArray
     key_field: LongArray
@@ -95,7 +92,6 @@ def compare(
     owners: list[int] = []
     types: list[FieldType] = []
     notes: list[str] = []
-    spellings: list[pa.StringArray] = []
     ends_a, ends_b, levels = [], [], []
     sizes = np.empty(n_fields, dtype=np.int64)
     for f, field in enumerate(codebook.fields):
@@ -113,7 +109,6 @@ def compare(
         codes[:, f] = code_of
         own = np.bincount(code_of[code_of >= 0], minlength=len(forms))
         sizes[f] = len(forms)
-        spellings.append(_spellings(records.codes[:, f], code_of, values, len(forms)))
         found = find_similar(forms, own, kind, threads, forms=forms)
         ends_a.append(found.a.astype(np.int64))
         ends_b.append(found.b.astype(np.int64))
@@ -132,7 +127,6 @@ def compare(
     key_field = np.concatenate([np.arange(n_fields), owners]).astype(np.int64)
     return Comparison(
         Records(np.ascontiguousarray(codes), records.db_of_record, sizes),
-        tuple(spellings),
         similar,
         key_codes,
         key_field,
@@ -182,15 +176,3 @@ def _coded(forms: list[pa.StringArray], columns: list[IntArray]) -> tuple[pa.Str
         index = pc.fill_null(pc.index_in(form, distinct), -1).to_numpy(zero_copy_only=False).astype(np.int32)
         out.append(np.where(column >= 0, index[np.maximum(column, 0)], -1).astype(np.int32))
     return distinct, np.concatenate(out)
-
-
-def _spellings(raw: IntArray, code: IntArray, values: pa.StringArray, n_forms: int) -> pa.StringArray:
-    """The most frequent spelling of each form; of equally frequent ones the first."""
-    seen = code >= 0
-    pair, count = np.unique((code[seen].astype(np.int64) << 32) | raw[seen], return_counts=True)
-    form, value = pair >> 32, pair & 0xFFFFFFFF
-    order = np.lexsort((value, -count, form))
-    first = order[np.flatnonzero(np.diff(form[order], prepend=-1))]
-    best = np.zeros(n_forms, dtype=np.int64)
-    best[form[first]] = value[first]
-    return values.take(pa.array(best))

@@ -185,6 +185,7 @@ def run_moves(
     records: Records,
     pairs: CandidatePairs,
     learned: Hyperparameters,
+    shown: tuple[Records, Prior],
     settings: Settings,
     start: str,
     *,
@@ -201,6 +202,9 @@ def run_moves(
     ----------
     records, pairs, learned, settings
         As in `link_posterior`.
+    shown
+        The records with the values as they were read, and their A: what φ and λ are about. Moves and link posterior go
+        by the comparison forms of `records`.
     start
         auto (greedy merges), records or random.
     max_sweeps, tol
@@ -216,14 +220,14 @@ def run_moves(
     n_individuals = settings.occupancy.n_individuals or max(round(settings.occupancy.mean(found.n.mean)), 1)
     model = block_model(records, learned.evidence)
     graph = split_pairs(model, pairs, learned.log_new).graph
-    linkage = None if start == "auto" else STARTS[start](records, n_individuals, settings.seed)
+    linkage = None if start == "auto" else STARTS[start](shown[0], n_individuals, settings.seed)
     if settings.occupancy.n_individuals is None:
         # K is the most probable one given n, but never fewer than the individuals that the moves leave
         greedy = greedy_labels(model, learned.log_new, graph, settings.threads)
         n_individuals = max(n_individuals, len(np.unique(greedy)))
-    prior = learned.evidence.prior
+    as_read, prior = shown
     optimum = optimise(
-        records, prior, model, n_individuals, learned.log_new, graph, (pairs.a, pairs.b), linkage,
+        as_read, prior, model, n_individuals, learned.log_new, graph, (pairs.a, pairs.b), linkage,
         Limits(max_sweeps, tol, settings.threads), on_step,
     )  # fmt: skip
     if optimum.forced:

@@ -16,6 +16,7 @@ from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.noise_classes import choose_classes
 from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, expect
 from vber_cli.engine.relation_classes import choose_structure, refit_relations
+from vber_cli.model.dependence import Dependence
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.relations import Relations
 from vber_cli.model.types import FloatArray, IntArray, Records
@@ -39,11 +40,14 @@ class Hyperparameters:
         θ and α, the noise classes, the similar values, the relations.
     n, log_new
         Expected number of recorded individuals; log weight of one more.
+    tree
+        How fields depend on each other between different individuals, where it was looked at.
     """
 
     evidence: Evidence
     n: float
     log_new: float
+    tree: Dependence | None = None
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,7 @@ def update(
     if settings.learn_base:
         prior = hyper.learn_base(records, prior, found.repeats)
     log_new = settings.occupancy.next_log_new(now.log_new, found.n_mean, found.n_variance)
-    return Hyperparameters(replace(evidence, prior=prior, noise=noise), found.n_mean, log_new)
+    return replace(now, evidence=replace(evidence, prior=prior, noise=noise), n=found.n_mean, log_new=log_new)
 
 
 def learn(
@@ -213,11 +217,14 @@ def choose_relations(
     records: Records, pairs: CandidatePairs, now: Hyperparameters, settings: Settings
 ) -> tuple[Hyperparameters, dict[int, float]]:
     """The number of classes of relations that the candidates speak for, with fitting noise, and each number's BIC."""
+    if len(pairs) == 0:
+        return now, {}
     model = block_model(records, now.evidence)
     n, possible = records.n_records, possible_levels(model)
     anchor = learn_tree(
         records, now.evidence, pairs.b, pairs.a, pairs.levels, possible, settings.occupancy, settings.seed
     )
+    now = replace(now, tree=anchor.dependence)
     if anchor.dependence.n_edges == 0:
         return now, {}  # where no field depends on another there are no relatives to tell from duplicates
     found = choose_structure(model, pairs.b, pairs.levels, anchor.probability, possible, n * (n - 1) / 2, settings.seed)

@@ -214,7 +214,8 @@ def _mixture(moments: list[tuple[float, float]], n_records: int, fixed: int | No
         at = float(brentq(lambda x, tail=tail: float(ndtr((x - mean) / sd).mean()) - tail, lo, hi))
         ends.append(float(np.ceil(at - 0.5)))  # the first whole n with P(n or fewer) above the tail
     top = float(n_records if fixed is None else min(n_records, fixed))
-    return Interval(min(float(mean.mean()), top), max(min(ends[0], top), 1.0), min(ends[1], top))
+    low, high = max(min(ends[0], top), 1.0), min(ends[1], top)
+    return Interval(float(np.clip(mean.mean(), low, high)), low, high)
 
 
 def _quantiles(draws: list[float]) -> Interval:

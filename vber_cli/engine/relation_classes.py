@@ -5,10 +5,10 @@ reference, links, and C classes of relations. A structure's worth is its composi
 
     CL = Σ_pairs log(1 + odds_M LR_M + Σ_c odds_c LR_c) − N_M − Σ_c N_c,    BIC = CL − ½ log(pairs) · parameters
 
-Explaining agreement by identity or by relation is nearly a tie for one pair of fields, and the two could swap places. Two
-anchors keep them apart: the start is the link posterior under the dependence tree, which sees that what is shared at one
-address is shared by many; and a relation is of different individuals: in some telling field at least it must differ
-almost for certain.
+Explaining agreement by identity or by relation is nearly a tie for one pair of fields, and the two could swap places.
+Two anchors keep them apart: the start is the link posterior under the dependence tree, which sees that what is shared at
+one address is shared by many; and a relation is of different individuals: in some telling field at least it must
+differ almost for certain.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def _kept_different(level: FloatArray, unrelated: FloatArray) -> FloatArray:
     telling = -np.log(np.maximum(unrelated[:, 0], 1e-300)) > _TELLING
     if not telling.any():
         telling = unrelated[:, 0] <= unrelated[:, 0].min()
-    out = level.copy()
+    out: FloatArray = level.copy()
     for c in range(len(out)):
         f = int(np.argmax(np.where(telling, out[c, :, OTHER], -1.0)))
         if out[c, f, OTHER] < _DIFFERENT:

@@ -170,19 +170,13 @@ def phi_tables(
         )
 
 
-def lambda_tables(
-    field_names: Sequence[str],
-    spellings: Sequence[pa.StringArray],
-    prior: Prior,
-    counts: FieldCounts,
-    ids: LongArray,
-) -> Iterator[pa.Table]:
+def lambda_tables(codebook: Codebook, prior: Prior, counts: FieldCounts, ids: LongArray) -> Iterator[pa.Table]:
     """Rows of `lambda`: every value an individual was seen with, and one row for all the values it was not."""
-    n_fields = len(field_names)
+    n_fields = len(codebook.fields)
     alpha = prior.alpha
-    fields = pa.array(field_names, pa.string())
+    fields = pa.array(codebook.fields, pa.string())
     step = max(1, _ROWS_PER_TABLE // max(2 * n_fields, 1))
-    values = pa.chunked_array(list(spellings), pa.string()).combine_chunks()
+    values = pa.chunked_array(list(codebook.values), pa.string()).combine_chunks()
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks)
     for lo in range(0, counts.n_stored, step):

@@ -15,7 +15,6 @@ from vber_cli.engine.evidence_kernels import pair_levels
 from vber_cli.engine.optimise import Step
 from vber_cli.io import schema
 from vber_cli.io.write import ResultDirectory
-from vber_cli.model.prior import make_prior
 from vber_cli.model.types import LongArray, Records
 from vber_cli.provenance import Provenance
 from vber_cli.results import individuals as tables
@@ -78,7 +77,7 @@ def write_tables(
         writer.write(table)
         left_out, left_mass = left_out + count, left_mass + mass
     writer = result.writer("lambda", schema.LAMBDA, facts)
-    for table in tables.lambda_tables(encoded.codebook.fields, compared.spellings, found.prior, counts, phi_ids):
+    for table in tables.lambda_tables(encoded.codebook, found.prior, counts, phi_ids):
         writer.write(table)
     label = found.label
     n = int(label.max(initial=-1)) + 1
@@ -92,10 +91,9 @@ def write_tables(
     )  # fmt: skip
     # the merged database shows the values as they were read: of each individual's spellings the most frequent one
     raw = Records(np.ascontiguousarray(encoded.records.codes[order]), records.db_of_record, encoded.records.n_values)
-    raw_prior = make_prior(raw, options.prior, found.prior.concentration)
     hard = cavi.hard_linkage(raw, label, max(n, 1))
     merged = tables.individual_table(
-        encoded.codebook, raw_prior, cavi.accumulate(raw, raw_prior, hard), ids, label, records.db_of_record,
+        encoded.codebook, found.prior, cavi.accumulate(raw, found.prior, hard), ids, label, records.db_of_record,
         member.probability,
     )  # fmt: skip
     result.writer("individuals", merged.schema.remove_metadata(), facts).write(merged)

@@ -93,6 +93,7 @@ def summarise(
         "fields": _fields_summary(encoded, compared, found.prior),
         "noise": _noise_summary(encoded, search),
         "relations": _relations_summary(encoded, search),
+        "dependence": _dependence_summary(encoded, search),
         "phi": {"left_out": written.phi_left_out, "left_out_mass": written.phi_left_out_mass},
     }
     if posterior is not None:
@@ -184,6 +185,19 @@ def _relations_summary(encoded: Encoded, search: Search | None) -> dict[str, Any
         "runner_up": ranked[1][0] if len(ranked) > 1 else None,
         "margin": float(ranked[0][1] - ranked[1][1]) if len(ranked) > 1 else None,
     }
+
+
+def _dependence_summary(encoded: Encoded, search: Search | None) -> list[dict[str, Any]]:
+    """The tree: each field that depends on another, and what knowing that one is worth, in bits a pair."""
+    tree = None if search is None else search.learned.hyperparameters.tree
+    if tree is None:
+        return []
+    fields = encoded.codebook.fields
+    return [
+        {"field": fields[f], "parent": fields[g], "gain_bits": float(tree.gain[f] / np.log(2.0))}
+        for f, g in enumerate(tree.parent.tolist())
+        if g >= 0
+    ]
 
 
 def relation_name(fields: Sequence[str], levels: FloatArray) -> str:

@@ -6,8 +6,8 @@ reference, links, and C classes of relations. A structure's worth is its composi
     CL = Σ_pairs log(1 + odds_M LR_M + Σ_c odds_c LR_c) − N_M − Σ_c N_c,    BIC = CL − ½ log(pairs) · parameters
 
 Explaining agreement by identity or by relation is nearly a tie for one pair of fields, and the two could swap places.
-Two anchors keep them apart: the start is the link posterior under the dependence tree, which sees that what is shared at
-one address is shared by many; and a relation is of different individuals: in some telling field at least it must
+Two anchors keep them apart: the start is the link posterior under the dependence tree, which sees that what is shared
+at one address is shared by many; and a relation is of different individuals: in some telling field at least it must
 differ almost for certain.
 """
 

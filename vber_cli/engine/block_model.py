@@ -81,8 +81,7 @@ def record_theta(records: Records, prior: Prior) -> FloatArray:
 def theta_given(records: Records, dependence: Dependence, theta: FloatArray) -> FloatArray:
     """(N, F) float64: θ of each record's value given the value of the field's parent, as `model.dependence` says.
 
-    Counts are of records, of which duplicates are a part: a value is not counted for the record that shows it, and at
-    least once where another record shows both.
+    Counts are of records, the record itself among them.
     """
     out: FloatArray = theta.copy()
     for f, g in enumerate(dependence.parent):
@@ -92,7 +91,7 @@ def theta_given(records: Records, dependence: Dependence, theta: FloatArray) -> 
         seen = (v >= 0) & (u >= 0)
         _, pair, n_both = np.unique((u[seen] << 32) | v[seen], return_inverse=True, return_counts=True)
         n_parent = np.bincount(u[seen])[u[seen]]
-        both = np.maximum(n_both[pair.ravel()], 1.0)
+        both = n_both[pair.ravel()]
         kappa = dependence.strength[f]
         out[seen, f] = (both + kappa * theta[seen, f]) / (n_parent + kappa)
     return out

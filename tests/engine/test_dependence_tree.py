@@ -1,0 +1,102 @@
+"""Fields that depend on each other are found among people in places, and not where there is nothing to find."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vber_cli.engine.block_model import Evidence, block_model
+from vber_cli.engine.dependence_tree import learn_tree
+from vber_cli.engine.evidence_kernels import pair_levels
+from vber_cli.model.dependence import Dependence
+from vber_cli.model.noise import Noise
+from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.prior import make_prior
+from vber_cli.model.relations import Relations
+from vber_cli.model.similar import SimilarValues
+from vber_cli.model.types import Records
+
+GIVEN, SURNAME, DAY, POSTCODE, TOWN = range(5)
+SIZES = np.array([60, 200, 365, 80, 20], np.int64)
+N_PEOPLE, N_AGAIN = 1200, 300
+
+
+def make_people(rng, in_places):
+    """(N, 5) codes of people and of some of them again, with an error in twenty, and whose each record is."""
+    people = np.stack([rng.integers(0, size, N_PEOPLE) for size in SIZES], axis=1)
+    if in_places:
+        people[:, TOWN] = rng.permutation(np.arange(SIZES[POSTCODE]) % SIZES[TOWN])[people[:, POSTCODE]]
+    who = np.concatenate([np.arange(N_PEOPLE), rng.choice(N_PEOPLE, N_AGAIN, replace=False)])
+    codes = people[who]
+    wrong = rng.random(codes.shape) < 0.05
+    wrong[:N_PEOPLE] = False
+    codes = np.where(wrong, np.stack([rng.integers(0, size, len(codes)) for size in SIZES], axis=1), codes)
+    codes[rng.random(codes.shape) < 0.03] = -1
+    return Records(np.ascontiguousarray(codes, np.int32), np.zeros(len(codes), np.int32), SIZES), who
+
+
+def learned(records, seed=0):
+    """The anchor, with candidates that share two fields or more."""
+    prior = make_prior(records, "empirical")
+    n_fields = records.n_fields
+    evidence = Evidence(
+        prior,
+        Noise.single(prior.concentration),
+        SimilarValues.none(prior.value_ptr),
+        Relations.none(n_fields),
+        Dependence.none(n_fields),
+    )
+    model = block_model(records, evidence)
+    a, b = (side.astype(np.int32) for side in np.triu_indices(records.n_records, 1))
+    same = sum((column[a] == column[b]) & (column[a] >= 0) for column in records.codes.T)
+    a, b = a[same >= 2], b[same >= 2]
+    possible = np.tile([True, False, False, True], (n_fields, 1))
+    levels = pair_levels(model, a, b)
+    found = learn_tree(records, evidence, b, a, levels, possible, Occupancy(records.n_records), seed)
+    return found, a, b
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+def test_a_postcode_lies_in_a_town(rng):
+    records, who = make_people(rng, in_places=True)
+    found, a, b = learned(records)
+    tree = found.dependence
+    assert tree.parent[TOWN] == POSTCODE or tree.parent[POSTCODE] == TOWN
+    assert tree.n_edges == 1
+    child = TOWN if tree.parent[TOWN] == POSTCODE else POSTCODE
+    assert tree.gain[child] > 0
+    assert tree.levels[child].sum() == pytest.approx(1)
+    # neighbours, who share a place and no more, are not taken for one person
+    link = found.probability > 0.5
+    duplicate = who[a] == who[b]
+    assert (link & duplicate).sum() >= 0.9 * duplicate.sum()
+    neighbour = (records.codes[a, POSTCODE] == records.codes[b, POSTCODE]) & ~duplicate
+    assert neighbour.sum() > 100
+    assert found.probability[neighbour].mean() < 0.01
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+def test_duplicates_alone_are_no_dependence(rng):
+    records, who = make_people(rng, in_places=False)
+    found, a, b = learned(records)
+    assert found.dependence.n_edges == 0
+    assert (found.dependence.parent == -1).all()
+    duplicate = who[a] == who[b]
+    assert (found.probability[duplicate] > 0.5).mean() >= 0.9
+
+
+def test_the_tree_is_a_forest_and_the_seed_decides(rng):
+    records, _ = make_people(rng, in_places=True)
+    # the town once more, as a district
+    codes = np.column_stack([records.codes, np.where(records.codes[:, TOWN] >= 0, records.codes[:, TOWN] // 2, -1)])
+    sizes = np.append(SIZES, 10)
+    records = Records(np.ascontiguousarray(codes, np.int32), records.db_of_record, sizes)
+    first, again = learned(records, 5)[0], learned(records, 5)[0]
+    np.testing.assert_array_equal(first.dependence.parent, again.dependence.parent)
+    np.testing.assert_array_equal(first.probability, again.probability)
+    parent = first.dependence.parent
+    assert first.dependence.n_edges == 2
+    above = np.arange(len(parent))
+    for _ in parent:
+        above = np.where(above >= 0, parent[above], -1)
+    assert (above == -1).all()

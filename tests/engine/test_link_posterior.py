@@ -1,0 +1,136 @@
+"""Link probabilities, n and K: sums over all partitions of few records, and what must hold of many."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from tests import exact
+from tests.engine import built
+from vber_cli.engine.block_model import Evidence, block_model
+from vber_cli.engine.learn import FAINT_LOG_ODDS, Hyperparameters, Settings, log_odds_of, with_levels
+from vber_cli.engine.link_posterior import link_posterior
+from vber_cli.model.dependence import Dependence
+from vber_cli.model.noise import Noise
+from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.prior import make_prior
+from vber_cli.model.relations import Relations
+from vber_cli.model.similar import SimilarValues
+from vber_cli.model.types import Records
+
+SIZES = np.array([40, 30, 50, 12], np.int64)
+
+
+def make_records(rng, n_people, n_again, sizes=SIZES):
+    people = np.stack([rng.integers(0, size, n_people) for size in sizes], axis=1)
+    who = np.concatenate([np.arange(n_people), rng.integers(0, n_people, n_again)])
+    fresh = np.stack([rng.integers(0, size, len(who)) for size in sizes], axis=1)
+    codes = np.where(rng.random((len(who), len(sizes))) < 0.08, fresh, people[who])
+    codes[rng.random(codes.shape) < 0.05] = -1
+    return Records(np.ascontiguousarray(codes, np.int32), np.zeros(len(who), np.int32), sizes), who
+
+
+def posterior(records, n_individuals, threads=1, learn=True):
+    """The link posterior of all pairs, with them and their log odds."""
+    prior = make_prior(records, "empirical", 0.2)
+    n_fields = records.n_fields
+    evidence = Evidence(
+        prior,
+        Noise.single(prior.concentration),
+        SimilarValues.none(prior.value_ptr),
+        Relations.none(n_fields),
+        Dependence.none(n_fields),
+    )
+    occupancy = Occupancy(records.n_records, n_individuals)
+    settings = Settings(occupancy, learn, False, False, 3, threads)
+    n = 0.8 * records.n_records
+    learned = Hyperparameters(evidence, n, occupancy.log_new(n))
+    model = block_model(records, evidence)
+    pairs = with_levels(model, built.all_pairs(records.n_records))
+    return link_posterior(records, pairs, learned, settings), pairs, log_odds_of(model, pairs, learned.log_new)
+
+
+@pytest.mark.parametrize("n_individuals", [4, 9, 1000])
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_few_records_are_summed_over_all_partitions(rng, n, n_individuals):
+    records, _ = make_records(rng, max(n - n // 2, 1), n // 2, np.array([3, 4, 2]))
+    found, _, _ = posterior(records, n_individuals)
+    prior = make_prior(records, "empirical", 0.2)
+    alpha = np.split(prior.alpha, prior.value_ptr[1:-1])
+    occupancy = Occupancy(n, n_individuals)
+    log_h = np.array([-np.inf, *(occupancy.log_h(m) for m in range(1, n + 1))])
+    pair, of_n = exact.partition_posterior(records.codes, alpha, log_h)
+    np.testing.assert_allclose(found.probability, pair[found.a, found.b], atol=1e-9)
+    assert len(found.probability) == n * (n - 1) // 2
+    assert found.n.mean == pytest.approx(of_n @ np.arange(n + 1), abs=1e-9)
+    # the ends of the central 90 %
+    below = np.concatenate([[0.0], np.cumsum(of_n)])
+    for end, tail in ((found.n.low, 0.05), (found.n.high, 0.95)):
+        assert below[int(end)] <= tail + 1e-9 <= below[int(end) + 1] + 2e-9
+    assert (found.n_individuals.low, found.n_individuals.mean, found.n_individuals.high) == (n_individuals,) * 3
+    assert found.n_draws == 0
+
+
+def test_alone_among_few_records(rng):
+    records, _ = make_records(rng, 4, 2, np.array([3, 4, 2]))
+    found, _, _ = posterior(records, 9)
+    partner = np.zeros((6, 6))
+    partner[found.a, found.b] = partner[found.b, found.a] = found.probability
+    # some partner is at least as probable as each, and at most as all together
+    assert (1 - found.alone >= partner.max(axis=1) - 1e-9).all()
+    assert (1 - found.alone <= partner.sum(axis=1) + 1e-9).all()
+
+
+@pytest.mark.parametrize("n_individuals", [None, 85, 2000])
+@pytest.mark.parametrize("learn", [True, False])
+def test_what_holds_of_any_posterior(rng, n_individuals, learn):
+    records, who = make_records(rng, 80, 40)
+    found, pairs, _ = posterior(records, n_individuals, learn=learn)
+    for p in (found.probability, found.alone):
+        assert ((p >= 0) & (p <= 1)).all()
+    for interval in (found.n, found.n_individuals):
+        assert 1 <= interval.low <= interval.mean <= interval.high
+    assert found.n.high <= records.n_records
+    if n_individuals is not None:
+        assert found.n.high <= n_individuals
+        assert found.n_individuals.low == found.n_individuals.high == n_individuals
+    else:
+        assert found.n_individuals.high >= found.n.mean
+    np.testing.assert_array_equal(np.column_stack([found.a, found.b]), np.column_stack([pairs.a, pairs.b]))
+    same = who[found.a] == who[found.b]
+    assert found.probability[same].mean() > 50 * found.probability[~same].mean()
+    if n_individuals != 2000:  # so many people would hardly be met twice
+        assert found.probability[same].mean() > 0.6
+
+
+def test_the_true_number_of_people_is_found(rng):
+    # six telling fields leave hardly a doubt
+    records, who = make_records(rng, 150, 75, np.array([200, 150, 365, 80, 100, 300]))
+    found, _, _ = posterior(records, None)
+    assert found.n.mean == pytest.approx(len(np.unique(who)), abs=3)
+    assert found.n.low < found.n.high
+
+
+def test_threads_have_no_influence(rng):
+    # few values: large components too, which are sampled
+    records, _ = make_records(rng, 30, 20, np.array([8, 6, 9]))
+    one, two = (posterior(records, None, threads)[0] for threads in (1, 2))
+    assert one.largest_component > 8
+    for field in fields(one):
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(two, field.name), field.name)
+
+
+def test_faint_candidates_are_listed_too(rng):
+    records, _ = make_records(rng, 60, 20)
+    found, pairs, log_odds = posterior(records, 75)
+    faint = log_odds <= FAINT_LOG_ODDS
+    assert 0 < faint.sum() < len(pairs)
+    np.testing.assert_array_equal(found.a, pairs.a)
+    np.testing.assert_array_equal(found.b, pairs.b)
+    p, odds = found.probability[faint], np.exp(log_odds[faint])
+    assert (p >= 0).all()
+    assert (p <= odds).all()
+    both_alone = found.alone[pairs.a[faint]] * found.alone[pairs.b[faint]]
+    np.testing.assert_allclose(p, both_alone * odds / (1 + odds), rtol=1e-9, atol=1e-15)

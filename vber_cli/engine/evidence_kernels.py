@@ -20,7 +20,7 @@ def _levels_kernel(a, b, model, out):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
-def _evidence_kernel(b, levels, model, use_tree):  # type: ignore[no-untyped-def]
+def _evidence_kernel(b, levels, model):  # type: ignore[no-untyped-def]
     n_classes, n_fields = model.alpha.shape
     link = np.empty(len(b), np.float64)
     doubt = np.zeros(len(b), np.float64)
@@ -40,7 +40,7 @@ def _evidence_kernel(b, levels, model, use_tree):  # type: ignore[no-untyped-def
             total = math.log(model.share[q])
             for f in range(n_fields):
                 level = levels[i, f]
-                given = use_tree and model.parent[f] >= 0 and levels[i, model.parent[f]] == 0
+                given = model.parent[f] >= 0 and levels[i, model.parent[f]] == 0
                 if level == 0:
                     theta = model.theta_given[b[i], f] if given else model.theta[b[i], f]
                     product *= factor[q, f, 0] / theta + factor[q, f, 3]
@@ -87,7 +87,7 @@ def pair_evidence(model: BlockModel, b: IntArray, levels: np.ndarray) -> tuple[F
     tuple
         (P,) log m({a, b}) − log m({a}) − log m({b}) by noise alone, and (P,) the doubt to be taken off it.
     """
-    link, doubt = _evidence_kernel(b, levels, model, True)
+    link, doubt = _evidence_kernel(b, levels, model)
     return link, doubt
 
 

@@ -18,7 +18,6 @@ from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, expec
 from vber_cli.engine.relation_classes import choose_structure, refit_relations
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.occupancy import Occupancy
-from vber_cli.model.relations import Relations
 from vber_cli.model.types import FloatArray, IntArray, Records
 
 # Pairs below these odds do not join components: they are too weak to change what happens around them, and are counted
@@ -254,8 +253,3 @@ def sharpen_relations(
     n = records.n_records
     relations = refit_relations(model, pairs.b, pairs.levels, probability, now.evidence.relations, n * (n - 1) / 2)
     return replace(now, evidence=replace(now.evidence, relations=relations))
-
-
-def no_relations(now: Hyperparameters, n_fields: int) -> Hyperparameters:
-    """The same without relations."""
-    return replace(now, evidence=replace(now.evidence, relations=Relations.none(n_fields)))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from vber_cli.encode.codebook import Codebook
 from vber_cli.engine.cavi import FieldCounts, Linkage
@@ -308,8 +307,3 @@ def link_table(
         ],
         schema=schema.links_schema(fields),
     )
-
-
-def count_of(table: pa.Table, column: str) -> int:
-    """Number of distinct values of a column."""
-    return int(pc.count_distinct(table.column(column)).as_py())

@@ -45,8 +45,9 @@ class Scorer(NamedTuple):
 
     Attributes
     ----------
-    codes, match
-        (N, F) int32, and (N, F) float32 nats that an agreement on each record's own value is worth.
+    codes, columns, match
+        (N, F) int32 and the same as (F, N), and (N, F) float32 nats that an agreement on each record's own value is
+        worth.
     level_evidence
         (F, 4) float64 nats of levels 1, 2 and 3 (level 0 is not used).
     value_ptr, near_ptr, near_value, near_level
@@ -56,6 +57,7 @@ class Scorer(NamedTuple):
     """
 
     codes: IntArray
+    columns: IntArray
     match: np.ndarray
     level_evidence: FloatArray
     value_ptr: LongArray
@@ -83,7 +85,10 @@ def make_scorer(records: Records, prior: Prior, similar: SimilarValues, noise: N
         seen = column >= 0
         match[seen, f] = worth[prior.value_ptr[f] + column[seen]]
     floor = _FLOOR if len(similar.value) else -np.inf
-    return Scorer(records.codes, match, level, prior.value_ptr, similar.ptr, similar.value, similar.level, floor)
+    columns = np.ascontiguousarray(records.codes.T)
+    return Scorer(
+        records.codes, columns, match, level, prior.value_ptr, similar.ptr, similar.value, similar.level, floor
+    )
 
 
 def choose_threshold(scorer: Scorer, log_new: float, seed: int) -> float:

@@ -7,6 +7,9 @@ import numpy as np
 
 from vber_cli.model.similar_kernels import value_level
 
+_TILE = 4096  # records scored at a time, so that their scores stay in the nearest cache
+_ROUNDING = 1e-2  # nats by which a score in single precision may be off
+
 
 @nb.njit(cache=True, nogil=True)
 def score_pair(a, b, scorer):  # type: ignore[no-untyped-def]
@@ -127,27 +130,81 @@ def join_kernel(  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
+def _others_table(scorer):  # type: ignore[no-untyped-def]
+    """What each value is worth beside a record: before a record is looked at, that of an unrelated one.
+
+    Field f starts at `value_ptr[f] + f`; its first place is for missing values, which are worth nothing.
+    """
+    n_fields = len(scorer.value_ptr) - 1
+    table = np.zeros(scorer.value_ptr[n_fields] + n_fields, np.float32)
+    for f in range(n_fields):
+        begin = scorer.value_ptr[f] + f
+        table[begin + 1 : begin + 1 + scorer.value_ptr[f + 1] - scorer.value_ptr[f]] = scorer.level_evidence[f, 3]
+    return table
+
+
+@nb.njit(cache=True, nogil=True)
+def _row_scores(a, lo, hi, scorer, table, out):  # type: ignore[no-untyped-def]
+    """Scores of record a with records lo..hi-1, to single precision, in `out`; without the floor of `score_pair`.
+
+    Each of a's values and those near it are marked in the table, all records are looked up field by field, and the
+    marks are taken off again.
+    """
+    out[: hi - lo] = 0.0
+    for f in range(len(scorer.value_ptr) - 1):
+        v = scorer.codes[a, f]
+        if v < 0:
+            continue
+        field = table[scorer.value_ptr[f] + f : scorer.value_ptr[f + 1] + f + 1]
+        first, last = scorer.near_ptr[scorer.value_ptr[f] + v], scorer.near_ptr[scorer.value_ptr[f] + v + 1]
+        other = np.float32(scorer.level_evidence[f, 3])
+        for i in range(first, last):
+            level = scorer.near_level[i]
+            worth = scorer.match[a, f] if level == 0 else np.float32(scorer.level_evidence[f, level])
+            field[scorer.near_value[i] - scorer.value_ptr[f] + 1] = worth
+        field[v + 1] = scorer.match[a, f]
+        column = scorer.columns[f, lo:hi]
+        for i in range(hi - lo):
+            out[i] += field[column[i] + 1]
+        for i in range(first, last):
+            field[scorer.near_value[i] - scorer.value_ptr[f] + 1] = other
+        field[v + 1] = other
+
+
+@nb.njit(cache=True, nogil=True)
 def all_pairs_kernel(lo, hi, scorer, threshold, out_a, out_b):  # type: ignore[no-untyped-def]
     """Pairs (a, b) with lo ≤ a < hi, a < b < N whose evidence exceeds the threshold, as `join_kernel`."""
+    n = len(scorer.codes)
+    table, scores = _others_table(scorer), np.empty(_TILE, np.float32)
     used = 0
-    for a in range(lo, hi):
-        for b in range(a + 1, len(scorer.codes)):
-            used = _emit(a, b, scorer, threshold, out_a, out_b, used)
+    for begin in range(lo + 1, n, _TILE):
+        end = min(begin + _TILE, n)
+        for a in range(lo, min(hi, end - 1)):
+            first = max(begin, a + 1)
+            _row_scores(a, first, end, scorer, table, scores)
+            for i in range(end - first):
+                if scores[i] > threshold - _ROUNDING:
+                    used = _emit(a, first + i, scorer, threshold, out_a, out_b, used)
     return used
 
 
 @nb.njit(cache=True, nogil=True)
 def sample_scores_kernel(records, scorer, threshold, out):  # type: ignore[no-untyped-def]
     """Scores above the threshold of the sample with all N; returns how many, those beyond `out` only counted."""
+    n = len(scorer.codes)
+    table, scores = _others_table(scorer), np.empty(_TILE, np.float32)
     used = 0
     for a in records:
-        for b in range(len(scorer.codes)):
-            if b != a:
-                score = score_pair(min(a, b), max(a, b), scorer)
-                if score > threshold:
-                    if used < len(out):
-                        out[used] = score
-                    used += 1
+        for begin in range(0, n, _TILE):
+            end = min(begin + _TILE, n)
+            _row_scores(a, begin, end, scorer, table, scores)
+            for b in range(begin, end):
+                if scores[b - begin] > threshold - _ROUNDING and b != a:
+                    score = score_pair(min(a, b), max(a, b), scorer)
+                    if score > threshold:
+                        if used < len(out):
+                            out[used] = score
+                        used += 1
     return used
 
 
@@ -158,13 +215,20 @@ def audit_kernel(lo, hi, records, scorer, threshold, out_record, out_other):  # 
     Fills (place in the sample, other record) and returns how many pairs there are; those beyond the buffers are only
     counted.
     """
+    n = len(scorer.codes)
+    table, scores = _others_table(scorer), np.empty(_TILE, np.float32)
     used = 0
     for i in range(lo, hi):
         a = records[i]
-        for b in range(len(scorer.codes)):
-            if b != a and score_pair(min(a, b), max(a, b), scorer) > threshold:
-                if used < len(out_record):
-                    out_record[used] = i
-                    out_other[used] = b
-                used += 1
+        for begin in range(0, n, _TILE):
+            end = min(begin + _TILE, n)
+            _row_scores(a, begin, end, scorer, table, scores)
+            for b in range(begin, end):
+                if scores[b - begin] <= threshold - _ROUNDING or b == a:
+                    continue
+                if score_pair(min(a, b), max(a, b), scorer) > threshold:
+                    if used < len(out_record):
+                        out_record[used] = i
+                        out_other[used] = b
+                    used += 1
     return used

@@ -9,6 +9,7 @@ as another.
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import betaln, softmax
 
 from vber_cli.engine.local_kernels import COPIES, DEPTH, FRESH, SHOWN
 from vber_cli.model.noise import Noise
@@ -18,9 +19,10 @@ from vber_cli.model.types import FloatArray, Records
 
 # Weak priors, in comparisons. The mismatch share: 1 in 20; copies: mostly exact. With several classes each is drawn
 # towards all of them together, with the weight of 4 comparisons.
-_MISMATCHES = np.array([1.0, 19.0])
-_COPY_LEVELS = np.array([9.0, 0.6, 0.4])
-_CLASS_WEIGHT = 4.0
+MISMATCHES = np.array([1.0, 19.0])
+COPY_LEVELS = np.array([9.0, 0.6, 0.4])
+CLASS_WEIGHT = 4.0
+_CLASS_WEIGHTS = np.array([0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
 _GRID = 161
 
 
@@ -44,12 +46,35 @@ def log_likelihood(stats: FloatArray, alpha: FloatArray, prior_counts: FloatArra
 
 
 def _weak_prior(n_fields: int) -> FloatArray:
-    return np.tile(_MISMATCHES[:, None], (1, n_fields))
+    return np.tile(MISMATCHES[:, None], (1, n_fields))
 
 
-def _class_prior(overall: FloatArray) -> FloatArray:
-    share = overall / (1.0 + overall)
-    return _CLASS_WEIGHT * np.stack([share, 1.0 - share])
+def class_prior(wrong: FloatArray, shown: FloatArray, rng: np.random.Generator | None = None) -> FloatArray:
+    """(2, F) mismatches and matches that a class is given beforehand: the rate of the classes that mostly get it right.
+
+    Classes often each go wrong in a field of their own. What they do in the others is what a class with few records
+    should be thought to do as well, and not the rate over all records. How strongly is what the classes show: the
+    weight of most marginal likelihood, or one drawn by it.
+
+    Parameters
+    ----------
+    wrong, shown
+        (Q, F) float64, mismatches and comparisons of each class.
+    rng
+        Draws the weight, where given.
+    """
+    wrong = np.clip(wrong, 0.0, shown)
+    mostly_right = wrong <= 0.5 * shown
+    mostly_right[:, ~mostly_right.any(axis=0)] = True
+    share = (MISMATCHES[0] + (wrong * mostly_right).sum(axis=0)) / (
+        MISMATCHES.sum() + (shown * mostly_right).sum(axis=0)
+    )
+    weight = _CLASS_WEIGHTS[:, None, None]
+    fit = betaln(weight * share + wrong, weight * (1.0 - share) + shown - wrong)
+    fit -= betaln(weight * share, weight * (1.0 - share))
+    log_p = (fit * mostly_right).sum(axis=(1, 2))
+    chosen = _CLASS_WEIGHTS[int(np.argmax(log_p))] if rng is None else rng.choice(_CLASS_WEIGHTS, p=softmax(log_p))
+    return np.asarray(chosen * np.stack([share, 1.0 - share]))
 
 
 def _grids(stats: FloatArray, prior_counts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -72,22 +97,14 @@ def best_concentration(stats: FloatArray, prior_counts: FloatArray | None = None
     return np.asarray(np.exp(grid[np.arange(len(grid)), log_p.argmax(axis=1)]))
 
 
-def _draw(stats: FloatArray, prior_counts: FloatArray, rng: np.random.Generator) -> FloatArray:
-    grid, log_p = _grids(stats, prior_counts)
-    p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-    cumulative = np.cumsum(p, axis=1)
-    at = (cumulative < rng.random((len(grid), 1)) * cumulative[:, -1:]).sum(axis=1)
-    return np.asarray(np.exp(grid[np.arange(len(grid)), np.minimum(at, _GRID - 1)]))
-
-
 def _copy_counts(stats: FloatArray, near: np.ndarray) -> FloatArray:
     """(Q, F, 3) pseudo-counts of how copies come out; levels that no two values of a field are at get none."""
     possible = np.column_stack([np.ones(len(near), bool), near])
-    overall = stats[:, :, COPIES : COPIES + 3].sum(axis=0) + _COPY_LEVELS * possible
+    overall = stats[:, :, COPIES : COPIES + 3].sum(axis=0) + COPY_LEVELS * possible
     counts = stats[:, :, COPIES : COPIES + 3] + 0.0
     if len(stats) == 1:
         return np.asarray(overall[None])
-    return np.asarray(counts + _CLASS_WEIGHT * overall / overall.sum(axis=1, keepdims=True))
+    return np.asarray(counts + CLASS_WEIGHT * overall / overall.sum(axis=1, keepdims=True))
 
 
 def best_noise(stats: FloatArray, class_weight: FloatArray, near: np.ndarray) -> tuple[Noise, FloatArray]:
@@ -105,20 +122,10 @@ def best_noise(stats: FloatArray, class_weight: FloatArray, near: np.ndarray) ->
     levels = copies / copies.sum(axis=2, keepdims=True)
     if len(stats) == 1:
         return Noise(overall[None], levels, np.ones(1)), overall
-    counts = _class_prior(overall)
+    shown = stats[:, :, SHOWN + 1 :].sum(axis=2)
+    counts = class_prior(stats[:, :, FRESH], shown)
     share = (class_weight + 1.0) / (class_weight + 1.0).sum()
     return Noise(np.array([best_concentration(one, counts) for one in stats]), levels, share), overall
-
-
-def draw_noise(stats: FloatArray, class_weight: FloatArray, near: np.ndarray, rng: np.random.Generator) -> Noise:
-    """A draw of the noise classes from their posterior given the statistics of one partition."""
-    gamma = rng.standard_gamma(_copy_counts(stats, near))
-    levels = gamma / gamma.sum(axis=2, keepdims=True)
-    if len(stats) == 1:
-        return Noise(_draw(stats[0], _weak_prior(stats.shape[1]), rng)[None, :], levels, np.ones(1))
-    counts = _class_prior(best_concentration(stats.sum(axis=0)))
-    concentration = np.array([_draw(one, counts, rng) for one in stats])
-    return Noise(concentration, levels, rng.dirichlet(class_weight + 1.0))
 
 
 def learn_base(records: Records, prior: Prior, repeats: FloatArray) -> Prior:

@@ -14,7 +14,7 @@ from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.graph import Graph, build_graph, thin
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.noise_classes import choose_classes
-from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, expect
+from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, count_weak_pairs, expect
 from vber_cli.engine.relation_classes import choose_structure, refit_relations
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.occupancy import Occupancy
@@ -147,7 +147,9 @@ def expectation(model: BlockModel, split: PairGraph, log_new: float, settings: S
         model, log_new, split.graph, chains,
         seed=settings.seed * 7919 + number, draw=False, n_sweeps=_SWEEPS, threads=settings.threads,
     )  # fmt: skip
-    return add_weak_pairs(model, found, split.weak.a, split.weak.b, split.weak_odds)
+    found = add_weak_pairs(found, split.weak.a, split.weak.b, split.weak_odds)
+    count_weak_pairs(model, found, split.weak.a, split.weak.b, settings.threads)
+    return found
 
 
 def update(

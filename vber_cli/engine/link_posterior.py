@@ -8,19 +8,20 @@ as a sum over many components.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from vber_cli.engine import hyper
 from vber_cli.engine.block_model import BlockModel, block_model
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.learn import CandidatePairs, Hyperparameters, Settings, log_odds_of, split_pairs, without_faint
 from vber_cli.engine.moves import greedy_labels
+from vber_cli.engine.noise_posterior import HyperDraw, draw_noises
 from vber_cli.engine.partition_kernels import MAX_EXACT
-from vber_cli.engine.posterior import Chains, add_weak_pairs, expect, log_weights_by_blocks, tiny_posterior
+from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, expect, log_weights_by_blocks, tiny_posterior
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.types import FloatArray, IntArray, Records
 
@@ -28,6 +29,7 @@ INTERVAL = 0.90
 _WORK = 300_000  # records times draws
 _MIN_DRAWS, _MAX_DRAWS = 10, 200
 _FIRST_SWEEPS, _SWEEPS = 30, 6
+_HARDLY_FREE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -93,43 +95,37 @@ def link_posterior(
     if records.n_records <= MAX_EXACT:
         return _tiny(model, settings.occupancy)
     rng = np.random.default_rng([settings.seed, 20_141])
-    split = split_pairs(model, without_faint(model, pairs, learned.log_new), learned.log_new)
+    near = without_faint(model, pairs, learned.log_new)
+    split = split_pairs(model, near, learned.log_new)
     graph, weak = split.graph, split.weak
+    a = np.concatenate([graph.pair_a, weak.a])
+    b = np.concatenate([graph.pair_b, weak.b])
     chains = None
     if graph.n_components > graph.n_small:
         chains = Chains(graph, 4, greedy_labels(model, learned.log_new, graph, settings.threads))
     n_draws = draws_for(records.n_records)
     probability, alone = np.zeros(len(graph.pair_a) + len(weak)), np.zeros(records.n_records)
     moments, totals, chain_n, chain_pairs = [], [], [], None
-    log_new = learned.log_new
-    near = model.unrelated[:, 1:3] > 0
-    now = model
-    for number in range(n_draws):
-        found = expect(
-            now, log_new, graph, chains,
-            seed=settings.seed * 7919 + 1000 + number, draw=True, n_sweeps=_SWEEPS if number else _FIRST_SWEEPS,
-            threads=settings.threads,
-        )  # fmt: skip
+
+    def pass_over(now: BlockModel, log_new: float, number: int, n_sweeps: int) -> Expectation:
+        seed = settings.seed * 7919 + 1000 + number
+        found = expect(now, log_new, graph, chains, seed=seed, draw=True, n_sweeps=n_sweeps, threads=settings.threads)
         odds = np.exp(np.minimum(log_odds_of(now, weak, log_new), 50.0))
-        found = add_weak_pairs(now, found, weak.a, weak.b, odds)
+        return add_weak_pairs(found, weak.a, weak.b, odds)
+
+    first = pass_over(model, learned.log_new, 0, _FIRST_SWEEPS)
+    for number, (now, log_new) in enumerate(_draws(records, model, (a, b), first, learned, settings, n_draws, rng)):
+        found = pass_over(now, log_new, 1 + number, _SWEEPS)
         probability += found.pair_probability / n_draws
         alone += found.alone / n_draws
         moments.append((found.n_mean, max(found.n_variance, 1e-9)))
-        if number:
-            chain_n.append(found.chain_n)
+        chain_n.append(found.chain_n)
         chain_pairs = found.chain_pairs if chain_pairs is None else chain_pairs + found.chain_pairs
         n_now = float(np.clip(rng.normal(found.n_mean, np.sqrt(moments[-1][1])), 1.0, records.n_records))
-        if settings.learn_concentration and learned.evidence.relations.n_classes == 0:
-            noise = hyper.draw_noise(found.stats, found.class_weight, near, rng)
-            now = block_model(records, replace(learned.evidence, noise=noise))
         if settings.occupancy.n_individuals is None:
             k, weight = settings.occupancy.posterior(n_now)
-            drawn = float(rng.choice(k, p=weight))
-            totals.append(drawn)
-            log_new = float(np.log(max(drawn - found.n_mean, 0.5)))
+            totals.append(float(rng.choice(k, p=weight)))
         on_draw()
-    a = np.concatenate([graph.pair_a, weak.a])
-    b = np.concatenate([graph.pair_b, weak.b])
     a, b, probability = _with_faint(model, pairs, learned.log_new, a, b, probability, alone)
     order = np.lexsort((b, a))
     sizes = np.diff(graph.comp_ptr)
@@ -143,6 +139,38 @@ def link_posterior(
         0.0 if chain_pairs is None or chain_pairs.size == 0 else float(np.ptp(chain_pairs / n_draws, axis=0).max()),
         int(sizes.max(initial=1)),
     )  # fmt: skip
+
+
+def _draws(
+    records: Records,
+    model: BlockModel,
+    pairs: tuple[IntArray, IntArray],
+    found: Expectation,
+    learned: Hyperparameters,
+    settings: Settings,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> Iterator[tuple[BlockModel, float]]:
+    """Draws of the hyperparameters: the model, and the log weight of one more individual."""
+    noises = [HyperDraw(learned.evidence.noise, learned.n)] * n_draws
+    if settings.learn_concentration:
+        a, b = pairs
+        levels = pair_levels(model, a, b)
+        _, doubt = pair_evidence(model, b, levels)
+        p = found.pair_probability
+        free = np.minimum(found.alone[a] + p, 1.0) * np.minimum(found.alone[b] + p, 1.0)
+        near = free > _HARDLY_FREE
+        against = doubt[near] - np.log(free[near])
+        noises = draw_noises(
+            model, b[near], levels[near], against, learned.evidence.noise, learned.n, settings.occupancy, n_draws, rng
+        )
+    for drawn in noises:
+        now = block_model(records, replace(learned.evidence, noise=drawn.noise))
+        if settings.occupancy.n_individuals is None:
+            k, weight = settings.occupancy.posterior(drawn.n)
+            yield now, float(np.log(max(float(rng.choice(k, p=weight)) - drawn.n, 0.5)))
+        else:
+            yield now, learned.log_new
 
 
 def _with_faint(

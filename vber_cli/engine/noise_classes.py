@@ -10,8 +10,8 @@ from vber_cli.model.noise import Noise
 from vber_cli.model.similar import N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray
 
-CLASS_COUNTS = (1, 2, 3, 4, 6, 8)
-_STARTS = 2
+CLASS_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8)
+_STARTS = 8
 _ROUNDS = 60
 _PRIOR_WEIGHT = 2.0  # comparisons; draws a class towards the field's overall levels
 _LEVEL_PRIOR = np.array([8.5, 0.4, 0.3, 0.8])  # comparisons; draws the overall levels towards mostly identical

@@ -186,22 +186,21 @@ def _sample(
     return np.array(pairs), np.array(counts)
 
 
-def add_weak_pairs(model: BlockModel, found: Expectation, a: IntArray, b: IntArray, odds: FloatArray) -> Expectation:
+def add_weak_pairs(found: Expectation, a: IntArray, b: IntArray, odds: FloatArray) -> Expectation:
     """The same expectation with pairs that join no component counted on their own, at first order.
 
     Such a pair is a link with its own odds if neither record has a partner already. Its probability is appended to
-    `pair_probability`, its statistics and its effect on n are added.
+    `pair_probability`, its effect on n is added; the statistics are left to `count_weak_pairs`.
 
     Parameters
     ----------
-    model, found
-        As in `expect`, and what that returned.
+    found
+        What `expect` returned.
     a, b, odds
         (W,) the pairs, and the odds of each by itself.
     """
     probability = odds / (1.0 + odds) * found.alone[a] * found.alone[b]
-    partition_kernels.pair_stats_kernel(a, b, probability, model, found.stats, found.class_weight, found.repeats)
-    n = len(model.codes)
+    n = len(found.alone)
     taken = np.bincount(a, weights=probability, minlength=n) + np.bincount(b, weights=probability, minlength=n)
     expected = float(probability.sum())
     return replace(
@@ -211,6 +210,29 @@ def add_weak_pairs(model: BlockModel, found: Expectation, a: IntArray, b: IntArr
         n_mean=found.n_mean - expected,
         n_variance=found.n_variance + float(np.sum(probability * (1.0 - probability))),
     )
+
+
+def count_weak_pairs(model: BlockModel, found: Expectation, a: IntArray, b: IntArray, threads: int) -> None:
+    """Add the statistics of the weak pairs (a, b), whose probabilities stand at the end of those found."""
+    if len(a) == 0:
+        return
+    order = np.argsort(b, kind="stable")  # a record's repeats are added to by one thread only
+    later = b[order]
+    cuts = np.searchsorted(later, later[np.linspace(0, len(b) - 1, _PARTS + 1).astype(np.int64)[1:-1]], side="left")
+    edges = np.unique(np.concatenate([[0], cuts, [len(b)]])).tolist()
+    probability = found.pair_probability[-len(a) :]
+
+    def part(lo: int, hi: int) -> tuple[FloatArray, FloatArray]:
+        chosen = order[lo:hi]
+        stats, class_weight = np.zeros(found.stats.shape), np.zeros(found.class_weight.shape)
+        partition_kernels.pair_stats_kernel(
+            a[chosen], b[chosen], probability[chosen], model, stats, class_weight, found.repeats
+        )
+        return stats, class_weight
+
+    for stats, class_weight in map_ranges(part, list(zip(edges[:-1], edges[1:], strict=True)), threads):
+        found.stats[:] += stats
+        found.class_weight[:] += class_weight
 
 
 def tiny_posterior(model: BlockModel, log_h: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,0 +1,178 @@
+"""What the links leave open about the noise: draws of the noise classes from their posterior (model.md section 4).
+
+Whether a faint pair is a link depends on the noise, and the noise on which faint pairs are links. A sampler that draws
+one given the other therefore moves slowly, and needs many steps. They are taken on a small stand-in for the data: the
+candidate pairs tabulated by the pattern of their levels and by the rarity of what they share, each pair a link or not
+by itself. Blocks of m records have m(m−1)/2 pairs but only m−1 records that were copied, so the counts of links are
+scaled down to these; and a record that surely has another partner is no candidate for a faint one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, logsumexp
+
+from vber_cli.engine.block_model import BlockModel
+from vber_cli.engine.hyper import CLASS_WEIGHT, COPY_LEVELS, MISMATCHES, class_prior
+from vber_cli.model.noise import Noise
+from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION
+from vber_cli.model.similar import N_LEVELS, OTHER
+from vber_cli.model.types import FloatArray, LongArray
+
+_BURN_IN = 60
+_THIN = 12
+_BIN = 0.5  # nats
+_GRID = 48
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Candidate pairs by pattern of levels and by rarity.
+
+    Attributes
+    ----------
+    indicator
+        (U, F, 4) float64, the patterns; nothing set where a value is missing.
+    pattern, rarity, count
+        (C,) cells: their pattern, mean of −log θ over what is identical less what speaks against (nats), and number of pairs.
+    """
+
+    indicator: FloatArray
+    pattern: LongArray
+    rarity: FloatArray
+    count: LongArray
+
+
+@dataclass(frozen=True)
+class HyperDraw:
+    """One draw: the noise classes, and the number n of recorded individuals that came with it."""
+
+    noise: Noise
+    n: float
+
+
+def draw_noises(
+    model: BlockModel,
+    b: np.ndarray,
+    levels: np.ndarray,
+    against: FloatArray,
+    start: Noise,
+    n_start: float,
+    occupancy: Occupancy,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> list[HyperDraw]:
+    """Draws of the noise, far enough apart to be nearly independent.
+
+    Parameters
+    ----------
+    model
+        For θ and the frequency of levels between different individuals.
+    b, levels, against
+        (P,), (P, F) and (P,): the later record of each candidate pair, its levels, and the nats to be taken off its
+        evidence: the doubt, and −log of the probability that neither record has another partner.
+    start, n_start
+        The noise classes and the number of individuals that were learned.
+    occupancy
+        The prior over partitions.
+    n_draws
+        How many.
+    rng
+        The source of chance.
+    """
+    table = _tabulate(model, b, levels, against)
+    chance = _chance(model)
+    n_records = len(model.codes)
+    grid = np.linspace(max(1.0, n_start - 0.25 * n_records), min(n_records, n_start + 0.25 * n_records), _GRID)
+    log_new_at = np.array([occupancy.log_new(n) for n in grid])
+    links = _expected_links(table, chance, start, occupancy.log_new(n_start))
+    scale = min((n_records - n_start) / max(links, 1e-9), 1.0)
+    noise, n, out = start, n_start, []
+    for step in range(_BURN_IN + _THIN * n_draws):
+        log_new = float(np.interp(n, grid, log_new_at))
+        found, by_class = _draw_links(table, chance, noise, log_new, rng)
+        noise = _draw_noise(table, chance, noise, np.asarray(by_class * scale), rng)
+        n = float(np.clip(n_records - scale * found, 1.0, n_records))
+        if step >= _BURN_IN and (step - _BURN_IN) % _THIN == _THIN - 1:
+            out.append(HyperDraw(noise, n))
+    return out
+
+
+def _chance(model: BlockModel) -> FloatArray:
+    """(F, 4) probability of each level between different individuals, that of identical values included."""
+    chance = model.unrelated.copy()
+    chance[:, 0] = np.clip(chance[:, 0], 1e-12, 1.0)
+    return chance
+
+
+def _tabulate(model: BlockModel, b: np.ndarray, levels: np.ndarray, against: FloatArray) -> _Table:
+    rarity = -np.where(levels == 0, np.log(model.theta[b]), 0.0).sum(axis=1) - against
+    patterns, pattern = np.unique(levels, axis=0, return_inverse=True)
+    cell = np.stack([pattern.ravel(), np.round(rarity / _BIN).astype(np.int64)])
+    cells, of_pair, count = np.unique(cell, axis=1, return_inverse=True, return_counts=True)
+    indicator = np.stack([patterns == level for level in range(N_LEVELS)], axis=2).astype(np.float64)
+    mean = np.bincount(of_pair.ravel(), weights=rarity, minlength=len(count)) / np.maximum(count, 1)
+    return _Table(indicator, cells[0], mean, count)
+
+
+def _log_patterns(table: _Table, chance: FloatArray, noise: Noise) -> FloatArray:
+    """(U, Q) log share_q Π_f of each pattern's levels, without the rarity of what is identical."""
+    alpha = noise.concentration
+    factor = np.empty((*alpha.shape, N_LEVELS))
+    factor[:, :, 0] = noise.levels[:, :, 0] + alpha * chance[:, 0]
+    near = chance[:, 1:OTHER]
+    factor[:, :, 1:OTHER] = alpha[:, :, None] + np.where(
+        near > 0, noise.levels[:, :, 1:] / np.where(near > 0, near, 1.0), 0.0
+    )
+    factor[:, :, OTHER] = alpha
+    factor /= (1.0 + alpha)[:, :, None]
+    flat = table.indicator.reshape(len(table.indicator), -1)
+    log_factor = np.log(np.maximum(factor, 1e-300)).reshape(len(noise.share), -1)
+    return np.asarray(flat @ log_factor.T + np.log(noise.share))
+
+
+def _expected_links(table: _Table, chance: FloatArray, noise: Noise, log_new: float) -> float:
+    log_pattern = logsumexp(_log_patterns(table, chance, noise), axis=1)
+    return float(np.sum(table.count * expit(log_pattern[table.pattern] + table.rarity - log_new)))
+
+
+def _draw_links(
+    table: _Table, chance: FloatArray, noise: Noise, log_new: float, rng: np.random.Generator
+) -> tuple[int, LongArray]:
+    """Links drawn in every cell: their number, and (U, Q) by pattern and class."""
+    log_class = _log_patterns(table, chance, noise)
+    log_pattern = logsumexp(log_class, axis=1)
+    drawn = rng.binomial(table.count, expit(log_pattern[table.pattern] + table.rarity - log_new))
+    by_pattern = np.bincount(table.pattern, weights=drawn, minlength=len(log_class)).astype(np.int64)
+    share = np.exp(log_class - log_pattern[:, None])
+    by_class = rng.multinomial(by_pattern, share / share.sum(axis=1, keepdims=True))
+    return int(drawn.sum()), by_class
+
+
+def _draw_noise(
+    table: _Table, chance: FloatArray, noise: Noise, by_class: FloatArray, rng: np.random.Generator
+) -> Noise:
+    """The noise classes given how many links of each pattern they explain, (U, Q)."""
+    shown = np.einsum("uq,ufl->qfl", by_class, table.indicator)
+    # a value drawn anew may come out identical or near by chance
+    by_chance = noise.concentration[:, :, None] * chance[:, :OTHER]
+    anew = shown[:, :, :OTHER] * by_chance / np.maximum(by_chance + noise.levels, 1e-300)
+    wrong = shown[:, :, OTHER] + anew.sum(axis=2)
+    total = shown.sum(axis=2)
+    copies = shown[:, :, :OTHER] - anew
+    prior = MISMATCHES[:, None] if len(noise.share) == 1 else class_prior(wrong, total, rng)
+    share = rng.beta(np.maximum(prior[0] + wrong, 1e-9), np.maximum(prior[1] + total - wrong, 1e-9))
+    alpha = np.clip(share / np.maximum(1.0 - share, 1e-12), MIN_CONCENTRATION, MAX_CONCENTRATION)
+    possible = np.column_stack([np.ones(len(chance), bool), chance[:, 1:OTHER] > 0])
+    overall = copies.sum(axis=0) + COPY_LEVELS * possible
+    pull = (
+        COPY_LEVELS * possible
+        if len(noise.share) == 1
+        else (CLASS_WEIGHT * overall / overall.sum(axis=1, keepdims=True))
+    )
+    gamma = rng.standard_gamma(np.maximum(copies + pull, 0.0))
+    levels = gamma / np.maximum(gamma.sum(axis=2, keepdims=True), 1e-300)
+    return Noise(alpha, levels, rng.dirichlet(by_class.sum(axis=0) + 1.0))

@@ -24,7 +24,7 @@ from vber_cli.encode.fields import map_fields
 from vber_cli.engine import infer
 from vber_cli.engine.block_model import block_model
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
-from vber_cli.engine.learn import Hyperparameters, Settings
+from vber_cli.engine.learn import Hyperparameters, Settings, tilt_of
 from vber_cli.engine.optimise import Step
 from vber_cli.errors import BudgetError, UsageError
 from vber_cli.io.tables import Database, open_database, resolve_sources
@@ -254,7 +254,7 @@ def _infer(
                 max_sweeps=options.max_sweeps, tol=options.tol, on_step=on_step,
             )  # fmt: skip
         return found, None
-    candidates = _Candidates(records, compared, order, options.seed, threads)
+    candidates = _Candidates(records, compared, order, settings.occupancy, options.seed, threads)
     with run.phase("learn") as phase:
         settings = replace(settings, on_round=phase.advance)
         start_from = infer.first_guess(records, prior, compared.similar, settings)
@@ -285,8 +285,10 @@ def _infer(
 class _Candidates:
     """Finds candidate pairs under given hyperparameters, and keeps the last plan and pairs for the certificate."""
 
-    def __init__(self, records: Records, compared: Comparison, order: LongArray, seed: int, threads: int) -> None:
-        self._records, self._seed, self._threads = records, seed, threads
+    def __init__(
+        self, records: Records, compared: Comparison, order: LongArray, occupancy: Occupancy, seed: int, threads: int
+    ) -> None:
+        self._records, self._occupancy, self._seed, self._threads = records, occupancy, seed, threads
         self._key_codes = np.ascontiguousarray(compared.key_codes[order])
         self._key_field = compared.key_field
         self.plan = Plan((), 1.0, True)
@@ -299,10 +301,14 @@ class _Candidates:
         identical = evidence.agreement_rate(prior) * (noise.share[:, None] * noise.levels[:, :, 0]).sum(axis=0)
         columns = key_columns(self._key_codes, self._key_field, entropy, identical)
         scorer = make_scorer(self._records, prior, now.evidence.similar, noise)
-        threshold = choose_threshold(scorer, now.log_new, self._seed)
+        threshold = choose_threshold(scorer, self._even(now), self._seed)
         self.plan = make_plan(columns, entropy, evidence.mismatch_evidence(prior), threshold, self._seed)
         self.pairs = join(self._key_codes, self.plan, scorer, threshold, self._threads)
         return self.pairs.a, self.pairs.b
+
+    def _even(self, now: Hyperparameters) -> float:
+        """The evidence in nats around which pairs are worth a look, also where the databases nearly hold everybody."""
+        return max(now.log_new, self._occupancy.log_new(now.n))
 
     def certify(self, now: Hyperparameters) -> Certificate:
         """Compare a sample of the records with all."""
@@ -312,6 +318,6 @@ class _Candidates:
         def evidence_of(a: IntArray, b: IntArray) -> FloatArray:
             first, second = np.minimum(a, b), np.maximum(a, b)
             link, doubt = pair_evidence(model, second, pair_levels(model, first, second))
-            return link - doubt
+            return link - doubt + tilt_of(model, first, second)
 
-        return audit(self.pairs, scorer, now.log_new, evidence_of, self._seed, self._threads)
+        return audit(self.pairs, scorer, now.log_new, self._even(now), evidence_of, self._seed, self._threads)

@@ -14,7 +14,8 @@ from vber_cli.model.types import FloatArray, IntArray
 
 _WORK = 3e7  # comparisons
 _PARTS = 32
-_FLOOR = -14.0  # log odds below which a pair's share of the link mass is not worth counting
+_MOST = 600.0
+_FLOOR = -14.0  # nats below which a pair's share of the link mass is not worth counting
 
 
 @dataclass(frozen=True)
@@ -35,17 +36,25 @@ class Certificate:
     n_sampled: int
 
 
+def _mass(n: int, pairs: Pairs, log_odds: FloatArray) -> FloatArray:
+    """(N,) sum of the odds of each record's candidate pairs."""
+    odds = np.exp(np.clip(log_odds, -700.0, _MOST))
+    return np.asarray(np.bincount(pairs.a, odds, minlength=n) + np.bincount(pairs.b, odds, minlength=n))
+
+
 def audit(
     pairs: Pairs,
     scorer: Scorer,
     log_new: float,
+    scan_from: float,
     evidence_of: Callable[[IntArray, IntArray], FloatArray],
     seed: int,
     threads: int,
 ) -> Certificate:
     """Compare a seeded random sample of records with all N.
 
-    Every pair counts with the probability its own evidence gives it, whether it is a candidate or not.
+    Every pair counts with the probability its own evidence gives it beside all others of its records, whether it is a
+    candidate or not: a faint pair of records that have found their partners is no link that was missed.
 
     Parameters
     ----------
@@ -53,6 +62,8 @@ def audit(
         The candidates, and what finds the pairs worth a closer look.
     log_new
         Log weight of one more individual: the log prior odds against a link.
+    scan_from
+        Nats: pairs whose score is further below it are not worth counting.
     evidence_of
         The full evidence of pairs (a, b), in nats.
     seed
@@ -66,7 +77,7 @@ def audit(
     step = max(1, -(-size // _PARTS))
     chunks, _ = collect(
         lambda part, out_a, out_b: (
-            audit_kernel(part[0], part[1], sample, scorer, log_new + _FLOOR, out_a, out_b),
+            audit_kernel(part[0], part[1], sample, scorer, scan_from + _FLOOR, out_a, out_b),
             0,
         ),
         [(lo, min(lo + step, size)) for lo in range(0, size, step)],
@@ -76,7 +87,10 @@ def audit(
     record, other = (packed >> 32).astype(np.int32), (packed & 0xFFFFFFFF).astype(np.int32)
     used = len(packed)
     a, b = sample[record[:used]], other[:used]
-    probability = 1.0 / (1.0 + np.exp(log_new - evidence_of(a, b)))
+    known_mass = _mass(n, pairs, evidence_of(pairs.a, pairs.b) - log_new)
+    odds = np.exp(np.clip(evidence_of(a, b) - log_new, -700.0, _MOST))
+    rivals = np.bincount(record, weights=odds, minlength=size)[record] - odds + np.maximum(known_mass[b] - odds, 0.0)
+    probability = odds / (1.0 + odds + rivals)
     key = (np.minimum(a, b).astype(np.int64) << 32) | np.maximum(a, b)
     known = (pairs.a.astype(np.int64) << 32) | pairs.b
     at = np.minimum(np.searchsorted(known, key), max(len(known) - 1, 0))

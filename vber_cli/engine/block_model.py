@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +32,9 @@ class BlockModel(NamedTuple):
     parent, theta_given, unrelated_given
         (F,) int64, (N, F) and (F, 4) float64: each field's parent or −1; θ of each record's value given its parent's
         value, and the levels, where the parents are identical.
+    database, tilt
+        (N,) int32 and (D,) float64: each record's database, and the log factor of a further record of one individual in
+        it (`model.presence`); an empty tilt is no tilt.
     value_ptr, near_ptr, near_value, near_level
         Values numbered through; for each its similar values, ascending, and their levels (CSR over values).
     """
@@ -47,6 +50,8 @@ class BlockModel(NamedTuple):
     parent: LongArray
     theta_given: FloatArray
     unrelated_given: FloatArray
+    database: IntArray
+    tilt: FloatArray
     value_ptr: LongArray
     near_ptr: LongArray
     near_value: IntArray
@@ -55,13 +60,14 @@ class BlockModel(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that evidence depends on: θ with the overall α, noise, similar values, relations, dependence."""
+    """Everything that evidence depends on: θ with the overall α, noise, similar values, relations, dependence, tilt."""
 
     prior: Prior
     noise: Noise
     similar: SimilarValues
     relations: Relations
     dependence: Dependence
+    tilt: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def unrelated(self) -> FloatArray:
         """(F, 4) float64, how often values of different individuals are at each level."""
@@ -117,6 +123,8 @@ def block_model(records: Records, evidence: Evidence) -> BlockModel:
         evidence.dependence.parent,
         theta_given(records, evidence.dependence, theta),
         evidence.dependence.levels,
+        records.db_of_record,
+        evidence.tilt,
         evidence.prior.value_ptr,
         similar.ptr,
         similar.value,

@@ -43,10 +43,13 @@ class Anchor:
         The tree.
     probability
         (P,) float64.
+    n
+        Expected number of recorded individuals.
     """
 
     dependence: Dependence
     probability: FloatArray
+    n: float
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def learn_tree(
         partners = np.bincount(a, weights=probability, minlength=records.n_records)
         partners += np.bincount(b, weights=probability, minlength=records.n_records)
         n = float(np.clip((1.0 / (1.0 + partners)).sum(), 0.02 * records.n_records, records.n_records - 0.5))
-    return Anchor(now.dependence, probability)
+    return Anchor(now.dependence, probability, n)
 
 
 def plain_noise(possible: np.ndarray) -> Noise:

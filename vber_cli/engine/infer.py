@@ -217,7 +217,7 @@ def run_moves(
         Called after every step and every draw.
     """
     found = link_posterior(records, pairs, learned, settings, on_draw)
-    n_individuals = settings.occupancy.n_individuals or max(round(settings.occupancy.mean(found.n.mean)), 1)
+    n_individuals = settings.occupancy.n_individuals or max(round(learned.occupancy(settings).mean(found.n.mean)), 1)
     model = block_model(records, learned.evidence)
     graph = split_pairs(model, pairs, learned.log_new).graph
     linkage = None if start == "auto" else STARTS[start](shown[0], n_individuals, settings.seed)

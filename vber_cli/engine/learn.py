@@ -18,6 +18,7 @@ from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, count
 from vber_cli.engine.relation_classes import choose_structure, refit_relations
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.presence import Presence, learn_presence, present_individuals, relative_rates
 from vber_cli.model.types import FloatArray, IntArray, Records
 
 # Pairs below these odds do not join components: they are too weak to change what happens around them, and are counted
@@ -25,6 +26,8 @@ from vber_cli.model.types import FloatArray, IntArray, Records
 EDGE_LOG_ODDS = -3.0
 # Pairs below these odds hold a link in a thousand at most: they are left out while learning.
 FAINT_LOG_ODDS = -7.0
+# Pairs so many nats below the best of either record are weak beside these, however strong by themselves.
+_RIVAL = 20.0
 _MAX_ROUNDS = 40
 _SWEEPS = 12
 
@@ -41,12 +44,19 @@ class Hyperparameters:
         Expected number of recorded individuals; log weight of one more.
     tree
         How fields depend on each other between different individuals, where it was looked at.
+    present
+        Individuals in each database, where the databases differ from the paper's model (`model.presence`).
     """
 
     evidence: Evidence
     n: float
     log_new: float
     tree: Dependence | None = None
+    present: tuple[float, ...] | None = None
+
+    def occupancy(self, settings: Settings) -> Occupancy:
+        """The prior over partitions, with what was learned about the databases."""
+        return replace(settings.occupancy, present=self.present)
 
 
 @dataclass(frozen=True)
@@ -106,6 +116,10 @@ class PairGraph:
     weak: CandidatePairs
     weak_odds: FloatArray
 
+    def ends(self) -> tuple[IntArray, IntArray]:
+        """(a, b) of all pairs, those of the components first."""
+        return np.concatenate([self.graph.pair_a, self.weak.a]), np.concatenate([self.graph.pair_b, self.weak.b])
+
 
 def with_levels(model: BlockModel, pairs: tuple[IntArray, IntArray]) -> CandidatePairs:
     """The pairs with their levels."""
@@ -115,14 +129,25 @@ def with_levels(model: BlockModel, pairs: tuple[IntArray, IntArray]) -> Candidat
 def log_odds_of(model: BlockModel, pairs: CandidatePairs, log_new: float) -> FloatArray:
     """(P,) float64: log odds of each pair being a link by itself."""
     link, doubt = pair_evidence(model, pairs.b, pairs.levels)
-    return link - doubt - log_new
+    return link - doubt - log_new + tilt_of(model, pairs.a, pairs.b)
+
+
+def tilt_of(model: BlockModel, a: IntArray, b: IntArray) -> FloatArray:
+    """(P,) float64: what it adds to a pair's evidence that both records are, or are not, of one database."""
+    if len(model.tilt) == 0:
+        return np.zeros(len(a))
+    return np.where(model.database[a] == model.database[b], model.tilt[model.database[a]], 0.0)
 
 
 def split_pairs(model: BlockModel, pairs: CandidatePairs, log_new: float) -> PairGraph:
     """Build the components of the pairs that are strong enough."""
     log_odds = log_odds_of(model, pairs, log_new)
     n_records = len(model.codes)
-    strong = log_odds > EDGE_LOG_ODDS
+    best = np.full(n_records, -np.inf)
+    np.maximum.at(best, pairs.a, log_odds)
+    np.maximum.at(best, pairs.b, log_odds)
+    rivals = np.minimum(best[pairs.a], best[pairs.b])
+    strong = log_odds > np.maximum(EDGE_LOG_ODDS, rivals - _RIVAL)
     strong[strong] = thin(pairs.a[strong], pairs.b[strong], log_odds[strong], n_records)
     graph = build_graph(pairs.a[strong], pairs.b[strong], n_records)
     # within a small component every pair is looked at, the weak ones too
@@ -153,9 +178,14 @@ def expectation(model: BlockModel, split: PairGraph, log_new: float, settings: S
 
 
 def update(
-    records: Records, model: BlockModel, now: Hyperparameters, found: Expectation, settings: Settings
+    records: Records,
+    model: BlockModel,
+    pairs: tuple[IntArray, IntArray],
+    now: Hyperparameters,
+    found: Expectation,
+    settings: Settings,
 ) -> Hyperparameters:
-    """The M step."""
+    """The M step; `pairs` are those whose probabilities were found."""
     evidence = now.evidence
     prior, noise = evidence.prior, evidence.noise
     if settings.learn_concentration and evidence.relations.n_classes == 0:
@@ -164,8 +194,25 @@ def update(
         prior = prior.with_concentration(overall)
     if settings.learn_base:
         prior = hyper.learn_base(records, prior, found.repeats)
-    log_new = settings.occupancy.next_log_new(now.log_new, found.n_mean, found.n_variance)
-    return replace(now, evidence=replace(evidence, prior=prior, noise=noise), n=found.n_mean, log_new=log_new)
+    presence = _presence(records, pairs, found.pair_probability, found.n_mean, settings)
+    now = replace(
+        now,
+        evidence=replace(evidence, prior=prior, noise=noise, tilt=np.zeros(0) if presence is None else presence.tilt),
+        n=found.n_mean,
+        present=None,
+    )
+    return replace(now, log_new=now.occupancy(settings).next_log_new(now.log_new, found.n_mean, found.n_variance))
+
+
+def _presence(
+    records: Records, pairs: tuple[IntArray, IntArray], probability: FloatArray, n: float, settings: Settings
+) -> Presence | None:
+    """What the databases show about their own duplicates."""
+    if not settings.learn_concentration or records.n_databases < 2:
+        return None
+    sizes = np.bincount(records.db_of_record, minlength=records.n_databases).astype(np.float64)
+    individuals = present_individuals(records.db_of_record, records.n_databases, *pairs, probability)
+    return learn_presence(sizes, individuals, settings.occupancy.mean(n))
 
 
 def learn(
@@ -183,8 +230,9 @@ def learn(
     pairs = without_faint(block_model(records, start.evidence), pairs, start.log_new)
     for number in range(1, max_rounds + 1):
         model = block_model(records, now.evidence)
-        found = expectation(model, split_pairs(model, pairs, now.log_new), now.log_new, settings, number)
-        before, now = now, update(records, model, now, found, settings)
+        split = split_pairs(model, pairs, now.log_new)
+        found = expectation(model, split, now.log_new, settings, number)
+        before, now = now, update(records, model, split.ends(), now, found, settings)
         settings.on_round()
         change = np.log(now.evidence.prior.concentration / before.evidence.prior.concentration)
         if abs(now.n - before.n) < 1e-4 * max(now.n, 1.0) and np.max(np.abs(change), initial=0.0) < 2e-2:
@@ -228,8 +276,20 @@ def choose_relations(
     now = replace(now, tree=anchor.dependence)
     if anchor.dependence.n_edges == 0:
         return now, {}  # where no field depends on another there are no relatives to tell from duplicates
-    found = choose_structure(model, pairs.b, pairs.levels, anchor.probability, possible, n * (n - 1) / 2, settings.seed)
-    return replace(now, evidence=replace(now.evidence, noise=found.noise, relations=found.relations)), found.bic
+    presence = _presence(records, (pairs.a, pairs.b), anchor.probability, anchor.n, settings)
+    prior = np.zeros(len(pairs))
+    if presence is not None:
+        sizes = np.bincount(records.db_of_record, minlength=records.n_databases).astype(np.float64)
+        within, across = relative_rates(records.db_of_record, sizes, pairs.a, pairs.b, anchor.probability)
+        database = records.db_of_record[pairs.a]
+        prior = np.where(database == records.db_of_record[pairs.b], within[database], across)
+    found = choose_structure(
+        model, pairs.b, pairs.levels, prior, anchor.probability, possible, n * (n - 1) / 2, settings.seed
+    )
+    tilt = np.zeros(0) if presence is None else presence.tilt
+    return replace(now, evidence=replace(now.evidence, noise=found.noise, relations=found.relations, tilt=tilt)), (
+        found.bic
+    )
 
 
 def sharpen_relations(

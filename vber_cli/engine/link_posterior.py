@@ -17,9 +17,17 @@ from scipy.special import ndtr
 
 from vber_cli.engine.block_model import BlockModel, block_model
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
-from vber_cli.engine.learn import CandidatePairs, Hyperparameters, Settings, log_odds_of, split_pairs, without_faint
+from vber_cli.engine.learn import (
+    CandidatePairs,
+    Hyperparameters,
+    Settings,
+    log_odds_of,
+    split_pairs,
+    tilt_of,
+    without_faint,
+)
 from vber_cli.engine.moves import greedy_labels
-from vber_cli.engine.noise_posterior import HyperDraw, draw_noises
+from vber_cli.engine.noise_posterior import HyperDraw, centred, draw_noises
 from vber_cli.engine.partition_kernels import MAX_EXACT
 from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, expect, log_weights_by_blocks, tiny_posterior
 from vber_cli.model.occupancy import Occupancy
@@ -94,12 +102,12 @@ def link_posterior(
     model = block_model(records, learned.evidence)
     if records.n_records <= MAX_EXACT:
         return _tiny(model, settings.occupancy)
+    occupancy = learned.occupancy(settings)
     rng = np.random.default_rng([settings.seed, 20_141])
     near = without_faint(model, pairs, learned.log_new)
     split = split_pairs(model, near, learned.log_new)
     graph, weak = split.graph, split.weak
-    a = np.concatenate([graph.pair_a, weak.a])
-    b = np.concatenate([graph.pair_b, weak.b])
+    a, b = split.ends()
     chains = None
     if graph.n_components > graph.n_small:
         chains = Chains(graph, 4, greedy_labels(model, learned.log_new, graph, settings.threads))
@@ -122,14 +130,14 @@ def link_posterior(
         chain_n.append(found.chain_n)
         chain_pairs = found.chain_pairs if chain_pairs is None else chain_pairs + found.chain_pairs
         n_now = float(np.clip(rng.normal(found.n_mean, np.sqrt(moments[-1][1])), 1.0, records.n_records))
-        if settings.occupancy.n_individuals is None:
-            k, weight = settings.occupancy.posterior(n_now)
+        if occupancy.n_individuals is None:
+            k, weight = occupancy.posterior(n_now)
             totals.append(float(rng.choice(k, p=weight)))
         on_draw()
     a, b, probability = _with_faint(model, pairs, learned.log_new, a, b, probability, alone)
     order = np.lexsort((b, a))
     sizes = np.diff(graph.comp_ptr)
-    fixed = settings.occupancy.n_individuals
+    fixed = occupancy.n_individuals
     return LinkPosterior(
         a[order], b[order], np.clip(probability[order], 0.0, 1.0), np.clip(alone, 0.0, 1.0),
         _mixture(moments, records.n_records, fixed),
@@ -152,22 +160,25 @@ def _draws(
     rng: np.random.Generator,
 ) -> Iterator[tuple[BlockModel, float]]:
     """Draws of the hyperparameters: the model, and the log weight of one more individual."""
+    occupancy = learned.occupancy(settings)
     noises = [HyperDraw(learned.evidence.noise, learned.n)] * n_draws
     if settings.learn_concentration:
         a, b = pairs
         levels = pair_levels(model, a, b)
         _, doubt = pair_evidence(model, b, levels)
         p = found.pair_probability
-        free = np.minimum(found.alone[a] + p, 1.0) * np.minimum(found.alone[b] + p, 1.0)
+        free = np.maximum(1e-300, np.minimum(found.alone[a] + p, 1.0) * np.minimum(found.alone[b] + p, 1.0))
         near = free > _HARDLY_FREE
-        against = doubt[near] - np.log(free[near])
+        against = (doubt - np.log(free) - tilt_of(model, a, b))[near]
         noises = draw_noises(
-            model, b[near], levels[near], against, learned.evidence.noise, learned.n, settings.occupancy, n_draws, rng
+            model, b[near], levels[near], against, learned.evidence.noise, learned.n, occupancy, n_draws, rng
         )
+        if learned.evidence.relations.n_classes > 0:
+            noises = centred(noises, learned.evidence.noise, learned.n)
     for drawn in noises:
         now = block_model(records, replace(learned.evidence, noise=drawn.noise))
-        if settings.occupancy.n_individuals is None:
-            k, weight = settings.occupancy.posterior(drawn.n)
+        if occupancy.n_individuals is None:
+            k, weight = occupancy.posterior(drawn.n)
             yield now, float(np.log(max(float(rng.choice(k, p=weight)) - drawn.n, 0.5)))
         else:
             yield now, learned.log_new

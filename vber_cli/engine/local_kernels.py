@@ -5,8 +5,9 @@ A block's weight is that of its marginal beside its records on their own,
 built by the chain rule over its records in ascending order. Given n earlier members that show field f, of which k_l are
 at level l from the record's value x, a record's factor is
     Σ_q share_q Π_f [α_qf + k_0 μ_qf0 / θ_f(x) + Σ_{l=1,2} k_l μ_qfl / u_fl] / (α_qf + n),
-less the doubt that it is related and not the same: the mean over the members of log(1 + Σ_c odds_c LR_c). With one
-class of exact copies and no relations this is the paper's exact marginal (model.md sections 2, 5 and 6).
+times e^τ where an earlier member is of the same database (`model.presence`), less the doubt that it is related and not
+the same: the mean over the members of log(1 + Σ_c odds_c LR_c). With one class of exact copies, no tilt and no
+relations this is the paper's exact marginal (model.md sections 2, 5 and 6).
 
 Statistics of the noise, for `engine.hyper`: `stats` (Q, F, 4 + DEPTH) holds, per class and field, fresh draws, copies
 at levels 0, 1 and 2, and then how often a value was shown with n = 1, 2, … earlier ones; `class_weight` (Q,) counts
@@ -126,6 +127,11 @@ def predictive(i, members, n_members, records, levels, doubt, model, work):  # t
     if n_members == 0:
         return 0.0
     off /= n_members
+    if len(model.tilt) > 0:
+        for p in range(n_members):
+            if model.database[records[members[p]]] == model.database[r]:
+                off -= model.tilt[model.database[r]]
+                break
     if len(model.share) == 1:
         return top - off
     total = 0.0

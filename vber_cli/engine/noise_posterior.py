@@ -37,7 +37,8 @@ class _Table:
     indicator
         (U, F, 4) float64, the patterns; nothing set where a value is missing.
     pattern, rarity, count
-        (C,) cells: their pattern, mean of −log θ over what is identical less what speaks against (nats), and number of pairs.
+        (C,) cells: their pattern, mean of −log θ over what is identical less what speaks against
+        (nats), and number of pairs.
     """
 
     indicator: FloatArray
@@ -101,9 +102,32 @@ def draw_noises(
     return out
 
 
+def centred(draws: list[HyperDraw], noise: Noise, n: float) -> list[HyperDraw]:
+    """The draws moved so that their middle is the noise and the n given, each as far from it as before.
+
+    For noise that was learned from sure links only: the draws say how uncertain it is, but not where it lies.
+    """
+    spread = [
+        [np.log(np.maximum(value, 1e-12)) for value in (d.noise.concentration, d.noise.levels, d.noise.share)]
+        for d in draws
+    ]
+    middle = [np.mean([one[i] for one in spread], axis=0) for i in range(3)]
+    n_middle = float(np.mean([d.n for d in draws]))
+    out = []
+    for d, one in zip(draws, spread, strict=True):
+        alpha, levels, share = (
+            at * np.exp(value - mid)
+            for at, value, mid in zip((noise.concentration, noise.levels, noise.share), one, middle, strict=True)
+        )
+        alpha = np.clip(alpha, MIN_CONCENTRATION, MAX_CONCENTRATION)
+        moved = Noise(alpha, levels / levels.sum(axis=2, keepdims=True), share / share.sum())
+        out.append(HyperDraw(moved, n + d.n - n_middle))
+    return out
+
+
 def _chance(model: BlockModel) -> FloatArray:
     """(F, 4) probability of each level between different individuals, that of identical values included."""
-    chance = model.unrelated.copy()
+    chance: FloatArray = model.unrelated.copy()
     chance[:, 0] = np.clip(chance[:, 0], 1e-12, 1.0)
     return chance
 

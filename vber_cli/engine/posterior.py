@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -230,7 +231,7 @@ def count_weak_pairs(model: BlockModel, found: Expectation, a: IntArray, b: IntA
         )
         return stats, class_weight
 
-    for stats, class_weight in map_ranges(part, list(zip(edges[:-1], edges[1:], strict=True)), threads):
+    for stats, class_weight in map_ranges(part, list(itertools.pairwise(edges)), threads):
         found.stats[:] += stats
         found.class_weight[:] += class_weight
 

@@ -56,6 +56,7 @@ class _Pairs:
     model: BlockModel
     b: IntArray
     levels: np.ndarray
+    prior: FloatArray
     anchor: FloatArray
     possible: np.ndarray
     scale: float
@@ -92,6 +93,7 @@ def choose_structure(
     model: BlockModel,
     b: IntArray,
     levels: np.ndarray,
+    prior: FloatArray,
     anchor: FloatArray,
     possible: np.ndarray,
     n_pairs: float,
@@ -105,6 +107,8 @@ def choose_structure(
         Of its arrays θ and the chance levels count.
     b, levels
         (P,) and (P, F): the later record and the levels of every candidate pair.
+    prior
+        (P,) nats: how much more links there are among pairs of the same databases than among all pairs.
     anchor
         (P,) link probabilities to start from, by evidence that counts dependent fields once.
     possible
@@ -119,8 +123,8 @@ def choose_structure(
     if len(b) > _SAMPLE:
         chosen = np.sort(rng.choice(len(b), _SAMPLE, replace=False))
         scale = len(b) / _SAMPLE
-        b, levels, anchor = b[chosen], levels[chosen], anchor[chosen]
-    pairs = _Pairs(model, b, levels, anchor, possible, scale, n_pairs, seed)
+        b, levels, prior, anchor = b[chosen], levels[chosen], prior[chosen], anchor[chosen]
+    pairs = _Pairs(model, b, levels, prior, anchor, possible, scale, n_pairs, seed)
     best: tuple[Relations, Noise] | None = None
     bic: dict[int, float] = {}
     for n_classes in RELATION_COUNTS:
@@ -184,7 +188,7 @@ def _responsibilities(
     """P(link) (P,), P(relation c) (P, C), and log(1 + Σ odds LR) (P,) of every pair."""
     log_odds = np.column_stack(
         [
-            link + np.log(n_links / pairs.n_pairs),
+            link + pairs.prior + np.log(n_links / pairs.n_pairs),
             relation_evidence(pairs.model, pairs.b, pairs.levels, level) + np.log(n_related / pairs.n_pairs),
         ]
     )
@@ -275,9 +279,11 @@ def refit_relations(
         clear = clear[:: int(np.ceil(scale))]
         scale = float((probability < _CLEAR).sum()) / len(clear)
     possible = np.ones((levels.shape[1], N_LEVELS), dtype=bool)
-    pairs = _Pairs(model, b[clear], levels[clear], probability[clear], possible, scale, n_pairs, 0)
-    level, odds = relations.levels, relations.odds
     nothing = np.full(len(clear), -np.inf)
+    pairs = _Pairs(
+        model, b[clear], levels[clear], np.zeros(len(clear)), probability[clear], possible, scale, n_pairs, 0
+    )
+    level, odds = relations.levels, relations.odds
     for _ in range(_EM_ROUNDS):
         _, related, _ = _responsibilities(pairs, nothing, 1.0, level, odds * n_pairs)
         level = _levels(pairs, related)

@@ -43,10 +43,15 @@ class Occupancy:
         N.
     n_individuals
         K when it is fixed, None when it is learned.
+    present
+        How many individuals each database holds, where this is known apart from n (`model.presence`): then K follows
+        from how far the databases overlap, as in capture and recapture, and n has the weight
+        K! / (K − n)! / Π_d [K! / (K − n_d)!].
     """
 
     n_records: int
     n_individuals: int | None = None
+    present: tuple[float, ...] | None = None
 
     @property
     def limit(self) -> float:
@@ -57,10 +62,10 @@ class Occupancy:
         """Points of K and the log of their share of h(n), unnormalised; one point when K is fixed."""
         if self.n_individuals is not None:
             k = np.array([float(self.n_individuals)])
-            return k, log_labellings(k, n) - (self.n_records - n) * np.log(k)
+            return k, self._log_weight(k, n)
         lo = max(float(n), 1.0)
         k = np.arange(np.ceil(lo), min(np.ceil(lo) + _EXACT_BELOW, self.limit) + 1)
-        log_w = log_labellings(k, n) - (self.n_records - n + 1) * np.log(k)
+        log_w = self._log_weight(k, n) - np.log(k)
         if k[-1] >= self.limit or log_w[-1] < log_w.max() - 45.0:
             return k, log_w
         begin, end = np.log(lo), np.log(self.limit)
@@ -68,11 +73,20 @@ class Occupancy:
             grid = np.linspace(begin, end, _GRID)
             k = np.exp(grid)
             k[0] = max(k[0], lo)
-            log_w = log_labellings(k, n) - (self.n_records - n) * grid
+            log_w = self._log_weight(k, n)
             high = np.flatnonzero(log_w > log_w.max() - 45.0)
             begin, end = grid[max(high[0] - 1, 0)], grid[min(high[-1] + 1, _GRID - 1)]
         log_w[[0, -1]] -= np.log(2.0)  # trapezoids: without a duplicate the posterior has not fallen to 0 at the limit
         return k, log_w + np.log(grid[1] - grid[0])
+
+    def _log_weight(self, k: FloatArray, n: float) -> FloatArray:
+        """log weight of n recorded individuals among k, up to a constant."""
+        if self.present is None:
+            return log_labellings(k, n) - (self.n_records - n) * np.log(k)
+        out = log_labellings(k, n) - max(sum(self.present) - n, 0.0) * np.log(k)
+        for held in self.present:
+            out = out - log_labellings(k, min(held, n))
+        return out
 
     def log_h(self, n: float) -> float:
         """log h(n), up to a constant that does not depend on n."""

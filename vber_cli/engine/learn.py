@@ -28,6 +28,7 @@ EDGE_LOG_ODDS = -3.0
 FAINT_LOG_ODDS = -7.0
 # Pairs so many nats below the best of either record are weak beside these, however strong by themselves.
 _RIVAL = 20.0
+_SURE = 0.95
 _MAX_ROUNDS = 40
 _SWEEPS = 12
 
@@ -199,8 +200,16 @@ def update(
         now,
         evidence=replace(evidence, prior=prior, noise=noise, tilt=np.zeros(0) if presence is None else presence.tilt),
         n=found.n_mean,
-        present=None,
+        present=None if presence is None else tuple(presence.individuals.tolist()),
     )
+    if now.present is not None and settings.occupancy.n_individuals is None:
+        # Overlap says how many individuals are in no database. What is only probably the same is not counted as
+        # overlap: from it would follow fewer individuals, from these more links, and from these still more overlap.
+        sure = np.where(found.pair_probability > _SURE, 1.0, 0.0)
+        everywhere = np.zeros(records.n_records, dtype=np.int32)
+        n_sure = float(present_individuals(everywhere, 1, *pairs, sure)[0])
+        plain = settings.occupancy.log_new(found.n_mean)
+        return replace(now, log_new=min(now.occupancy(settings).log_new(max(n_sure, found.n_mean)), plain))
     return replace(now, log_new=now.occupancy(settings).next_log_new(now.log_new, found.n_mean, found.n_variance))
 
 

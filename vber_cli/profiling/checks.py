@@ -102,7 +102,8 @@ def field_warnings(one: FieldProfile, columns: Sequence[ColumnProfile]) -> Itera
                 "see whether it means the same in both, and is written in the same way",
                 field=one.field,
             )
-    kinds = {column.type for column in filled}
+    # a category and a text differ in how many values there are, not in what they are
+    kinds = {column.type if column.type in ("number", "date") else "text" for column in filled}
     if len(kinds) > 1:
         listed = ", ".join(f"{column.type} in {column.database}" for column in filled)
         fix = "see whether it means the same in all of them (--map, --exclude)"

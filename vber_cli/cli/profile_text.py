@@ -8,7 +8,9 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +18,7 @@ from vber_cli.profiling.profile import ColumnProfile, Cost, DatabaseProfile, Pro
 from vber_cli.progress import one_line
 
 _LONGEST_VALUE = 30
+_WIDE = 90  # characters, that a table with a column of values needs
 _ORDER_WORDS = {"y": "year", "m": "month", "d": "day"}
 
 
@@ -60,6 +63,7 @@ class _Page:
 
     def __init__(self, console: Console, width: int) -> None:
         self._console, self._width = console, width
+        self.is_wide = width >= _WIDE
 
     def paragraph(self, text: str) -> None:
         self._console.print(Text("\n".join(textwrap.wrap(one_line(text), self._width))), soft_wrap=True)
@@ -81,15 +85,17 @@ class _Page:
         for text in texts:
             self.line(text)
 
-    def table(self, header: Sequence[str], rows: Iterable[Sequence[str]], right: frozenset[str]) -> None:
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[str]) -> None:
         table = Table(box=box.SIMPLE_HEAD if self._console.is_terminal else None, pad_edge=False, padding=(0, 2, 0, 0))
-        for name in header:
-            justify = "right" if name in right else "left"
-            table.add_column(name, justify=justify, overflow="fold", no_wrap=name in right)  # type: ignore[arg-type]
+        longest = max(self._width // 3, 20)
+        for c, name in enumerate(header):
+            table.add_column(
+                name, justify="right" if name in right else "left", overflow="fold",
+                no_wrap=name in right, max_width=longest if c == 0 else None,
+                min_width=min(longest, max((cell_len(one_line(row[0])) for row in rows), default=1)) if c == 0 else None,
+            )  # fmt: skip
         for row in rows:
             table.add_row(*(Text(one_line(cell)) for cell in row))
-        from rich.padding import Padding
-
         self._console.print(Padding(table, (0, 0, 0, 2)))
 
 
@@ -97,12 +103,12 @@ def _database(page: _Page, one: DatabaseProfile) -> None:
     form = ", ".join(str(one.format[key]) for key in ("kind", "encoding", "compression")
                      if one.format.get(key, "none") != "none")  # fmt: skip
     page.heading(f"{one.name}: {one.records:,} records, {len(one.columns):,} columns ({form})")
-    with_values = any(column.most_frequent for column in one.columns)
-    header = ["column", "part", "type", "missing", "distinct", *(["most frequent"] if with_values else [])]
+    in_table = page.is_wide and any(column.most_frequent for column in one.columns)
+    header = ["column", "part", "type", "missing", "distinct", *(["most frequent"] if in_table else [])]
     rows = [
         [
             column.column, column.role, column.type, percent(column.missing_share, column.missing),
-            f"{column.distinct:,}", *([_frequent(column)] if with_values else []),
+            f"{column.distinct:,}", *([_frequent(column)] if in_table else []),
         ]
         for column in one.columns
     ]  # fmt: skip
@@ -111,7 +117,10 @@ def _database(page: _Page, one: DatabaseProfile) -> None:
     for column in one.columns:
         parts.setdefault((column.role, column.role_reason), []).append(_part(column))
     page.lines(f"{role}: {', '.join(columns)} ({reason})" for (role, reason), columns in parts.items())
-    page.lines(f"{column.column} is {_kind(column.type)}: {column.type_reason}" for column in one.columns)
+    page.lines(_reason(column.column, column.type, column.type_reason) for column in one.columns)
+    if not in_table:
+        filled = [column for column in one.columns if column.most_frequent]
+        page.lines(f"{column.column} most frequently: {_frequent(column)}" for column in filled)
 
 
 def _part(column: ColumnProfile) -> str:
@@ -120,8 +129,8 @@ def _part(column: ColumnProfile) -> str:
     return f"{column.column} as {column.field}"
 
 
-def _kind(name: str) -> str:
-    return {"text": "text", "longtext": "longtext"}.get(name, f"a {name}")
+def _reason(name: str, kind: str, reason: str) -> str:
+    return f"{name} is {kind if kind in ('text', 'longtext') else f'a {kind}'}: {reason}"
 
 
 def _frequent(column: ColumnProfile) -> str:
@@ -151,13 +160,13 @@ def _fields(page: _Page, found: Profile) -> None:
         rows.append(
             [
                 one.field, one.type, percent(one.missing_share, one.missing), f"{one.distinct:,}",
-                "" if least is None else f"{100 * least:.0f} %", one.type_reason,
+                "" if least is None else f"{100 * least:.0f} %",
             ]
         )  # fmt: skip
-    page.table(["field", "type", "missing", "distinct", "shared", "why this type"], rows,
-               frozenset({"missing", "distinct", "shared"}))  # fmt: skip
+    page.table(["field", "type", "missing", "distinct", "shared"], rows, frozenset({"missing", "distinct", "shared"}))
     if any(one.shared for one in found.fields):
         page.line("shared: how alike the values of the two least alike databases are, 100 % as alike as those of one")
+    page.lines(_reason(one.field, one.type, one.type_reason) for one in found.fields)
 
 
 def _dates(page: _Page, found: Profile) -> None:

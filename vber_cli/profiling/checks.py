@@ -16,6 +16,7 @@ from vber_cli.profiling.profile import (
 
 _ENOUGH = 20  # rows; fewer say nothing about a share
 _NO_OVERLAP = 0.02
+_ID_GAPS = 0.01  # share of rows without a value that an id may have
 _CAPITALS, _NOT_CAPITALS = 0.9, 0.5
 _TIMES_MISSING, _WORTH_TELLING = 10.0, 0.05
 
@@ -28,18 +29,20 @@ def all_warnings(
 ) -> list[ProfileWarning]:
     """Return all warnings: about columns that seem swapped, databases, fields, then single columns."""
     found = [swap_warning(one) for one in swapped]
+    strange = {field for one in swapped for field in one.fields}
     for database in databases:
         found += database_warnings(database)
     found += capital_warnings(databases)
     columns = {(one.database, one.column): one for database in databases for one in database.columns}
     for one in fields:
-        found += field_warnings(one, [columns[place] for place in one.columns.items()])
+        own = field_warnings(one, [columns[place] for place in one.columns.items()])
+        found += [warning for warning in own if warning.code != "no_shared_values" or one.field not in strange]
     ids = {warning.field for warning in found if warning.code == "id_as_field"}
     for column in columns.values():
         if column.field is None or column.field not in ids:
             found += column_warnings(column)
-    for name, own in duplicates.items():
-        found += duplicate_warnings(name, own)
+    for name, pairs in duplicates.items():
+        found += duplicate_warnings(name, pairs)
     return found
 
 
@@ -82,12 +85,8 @@ def field_warnings(one: FieldProfile, columns: Sequence[ColumnProfile]) -> Itera
     """
     filled = [column for column in columns if column.present >= _ENOUGH]
     apart = [pair for pair in one.shared if pair.overlap < _NO_OVERLAP]
-    if (
-        filled
-        and all(column.is_unique for column in filled)
-        and len(filled) == len(columns)
-        and (len(columns) > 1 and len(apart) == len(one.shared))
-    ):
+    complete = [column for column in filled if column.is_unique and column.missing_share < _ID_GAPS]
+    if len(columns) > 1 and len(complete) == len(columns) and len(apart) == len(one.shared):
         yield ProfileWarning(
             "id_as_field",
             f"field {one.field!r} looks like an id: no value occurs twice, and none in two databases",

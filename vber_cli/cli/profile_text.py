@@ -88,11 +88,12 @@ class _Page:
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[str]) -> None:
         table = Table(box=box.SIMPLE_HEAD if self._console.is_terminal else None, pad_edge=False, padding=(0, 2, 0, 0))
         longest = max(self._width // 3, 20)
+        names = [cell_len(one_line(row[0])) for row in rows]
         for c, name in enumerate(header):
             table.add_column(
                 name, justify="right" if name in right else "left", overflow="fold",
                 no_wrap=name in right, max_width=longest if c == 0 else None,
-                min_width=min(longest, max((cell_len(one_line(row[0])) for row in rows), default=1)) if c == 0 else None,
+                min_width=min(longest, max(names, default=1)) if c == 0 else None,
             )  # fmt: skip
         for row in rows:
             table.add_row(*(Text(one_line(cell)) for cell in row))
@@ -188,7 +189,9 @@ def _suggestions(page: _Page, found: Profile) -> None:
         page.heading("Columns that probably mean the same")
         for one in suggestions.maps:
             page.line(f"--map {shlex.quote(one.option)}", "bold")
-            values = "too few values to tell" if one.value_overlap is None else f"values {100 * one.value_overlap:.0f} %"
+            values = (
+                "too few values to tell" if one.value_overlap is None else f"values {100 * one.value_overlap:.0f} %"
+            )
             page.line(f"  like {one.like}: {values}, names {100 * one.name_likeness:.0f} % alike")
     if suggestions.fields:
         page.heading("To compare fields that some database lacks, too")

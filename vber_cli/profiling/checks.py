@@ -117,7 +117,7 @@ def _missing_differs(one: FieldProfile, columns: Sequence[ColumnProfile]) -> Ite
         return
     most = max(rated, key=lambda column: column.missing_share)
     least = min(rated, key=lambda column: column.missing_share)
-    floor = (least.missing + 0.5) / (least.records + 1.0)  # a rate of zero is not known to be zero
+    floor = max(least.missing, 0.5) / least.records  # a rate of zero is not known to be zero
     if most.missing_share >= max(_TIMES_MISSING * floor, _WORTH_TELLING):
         yield ProfileWarning(
             "missing_differs",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -40,9 +41,21 @@ class ColumnSample:
     kind: str
     codes: LongArray
 
+    @cached_property
     def shares(self) -> tuple[LongArray, FloatArray]:
         """Distinct values and their shares among the values."""
         return _shares(self.codes[self.codes >= 0])
+
+    @cached_property
+    def n_present(self) -> int:
+        """Values that are not missing."""
+        return int((self.codes >= 0).sum())
+
+    @cached_property
+    def self_overlap(self) -> float:
+        """Shared mass of the two halves of the column: how alike two samples of the same values are."""
+        values = self.codes[self.codes >= 0]
+        return _shared_mass(_shares(values[::2]), _shares(values[1::2]))
 
 
 @dataclass(frozen=True)
@@ -78,12 +91,6 @@ def _shared_mass(a: tuple[LongArray, FloatArray], b: tuple[LongArray, FloatArray
     return float(np.minimum(a[1][at_a], b[1][at_b]).sum())
 
 
-def self_overlap(sample: ColumnSample) -> float:
-    """Shared mass of the two halves of a column: how alike two samples of the same values are."""
-    values = sample.codes[sample.codes >= 0]
-    return _shared_mass(_shares(values[::2]), _shares(values[1::2]))
-
-
 def value_overlap(a: ColumnSample, b: ColumnSample) -> float | None:
     """How alike the values of two columns are.
 
@@ -95,15 +102,16 @@ def value_overlap(a: ColumnSample, b: ColumnSample) -> float | None:
     float or None
         0 to 1; None with fewer than 20 values on either side.
     """
-    if min((a.codes >= 0).sum(), (b.codes >= 0).sum()) < _ENOUGH:
+    if min(a.n_present, b.n_present) < _ENOUGH:
         return None
-    own = np.sqrt(max(self_overlap(a), _LEAST_OVERLAP) * max(self_overlap(b), _LEAST_OVERLAP))
-    return float(min(_shared_mass(a.shares(), b.shares()) / own, 1.0))
+    own = np.sqrt(max(a.self_overlap, _LEAST_OVERLAP) * max(b.self_overlap, _LEAST_OVERLAP))
+    return float(min(_shared_mass(a.shares, b.shares) / own, 1.0))
 
 
 def name_likeness(a: str, b: str) -> float:
     """How alike two column names are, 0 to 1; 1 if they differ in case and separators only."""
-    return difflib.SequenceMatcher(None, *sorted((name_key(a), name_key(b))), autojunk=False).ratio()
+    first, second = sorted((name_key(a), name_key(b)))  # the measure is not symmetric
+    return float(difflib.SequenceMatcher(None, first, second, autojunk=False).ratio())
 
 
 def likeness(a: ColumnSample, b: ColumnSample) -> Likeness | None:
@@ -112,7 +120,7 @@ def likeness(a: ColumnSample, b: ColumnSample) -> Likeness | None:
     found = Likeness(values, names)
     if values is None:
         return found if names >= _ALIKE_NAMES else None
-    few = min(len(a.shares()[0]), len(b.shares()[0])) <= _FEW
+    few = min(len(a.shares[0]), len(b.shares[0])) <= _FEW
     by_values = values >= (_SAME_FEW_VALUES if few else _SAME_VALUES)
     by_names = names >= _ALIKE_NAMES and values >= _NOT_OTHER_VALUES
     return found if by_values or by_names else None

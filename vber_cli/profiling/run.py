@@ -92,10 +92,12 @@ def run_profile(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | 
                   for name, column in zip(table.schema.names, table.columns, strict=True)}  # fmt: skip
         encoded = _encode(options, names, tables, field_map, values)
     with progress.phase("judge"):
-        asked = types_asked_for(options.type, () if encoded is None else encoded.codebook.fields)
+        asked = {} if encoded is None else types_asked_for(options.type, encoded.codebook.fields)
         kinds = {} if encoded is None else _field_kinds(encoded, asked)
         columns = _columns(options, databases, field_map, encoded, values, kinds)
         profiles = _database_profiles(databases, tables, columns, _FREQUENT if show_values else 0)
+    if any(len(database.columns) > MOST_COLUMNS for database in databases):
+        progress.note(f"only {MOST_COLUMNS} columns of a database are compared with each other, fields first")
     with progress.phase("compare columns"):
         samples = _samples(columns, options.seed)
         candidates = [Candidate(samples[one.place], one.role.field, one.role.settled) for one in columns
@@ -274,6 +276,6 @@ def _field_profiles(
                 len(encoded.codebook.values[f]),
                 {names[one.place[0]]: one.place[1] for one in own},
                 tuple(shared),
-            )  # fmt: skip
+            )
         )
     return tuple(out)

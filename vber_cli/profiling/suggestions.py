@@ -157,7 +157,7 @@ def _maps(candidates: Sequence[Candidate], groups: _Groups, names: Sequence[str]
                 f"{names[other.database]}:{other.column}",
                 alike.values,
                 alike.names,
-            )  # fmt: skip
+            )
         )
     return tuple(found)
 

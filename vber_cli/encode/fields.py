@@ -374,7 +374,7 @@ def _left_out(tables: Sequence[_Table], chosen: Mapping[str, Mapping[int, str]])
         by_key = {name_key(field): field for field in unused[i]}
         for field in unused[0]:
             near = difflib.get_close_matches(name_key(field), by_key, 1, 0.7)
-            if near:
+            if near and by_key[near[0]] != field:  # the same name is no map, it is lacking in a third database
                 hints.append(f"--map '{table.name}:{table.column_of[by_key[near[0]]]}={field}'")
     if hints:
         notes.append(f"columns that may mean the same: {' '.join(hints[:_SHOWN])}")

@@ -58,6 +58,13 @@ def test_the_sample_is_bounded(rng, monkeypatch):
     assert sorted(sampled_rows(10, 0, 0)) == list(range(10))
 
 
+def test_of_many_fields_only_the_first_are_looked_at(rng, monkeypatch):
+    monkeypatch.setattr(sample, "MOST_COLUMNS", 3)
+    batch = people(rng)
+    assert sample_records(encoded_of(batch), 0)[1].fields == ("name", "day", "postcode")
+    assert learned(batch).tree == ()
+
+
 def test_the_sample_does_not_depend_on_the_order_of_rows(rng, monkeypatch):
     monkeypatch.setattr(sample, "RECORDS", 700)
     batch = people(rng)
@@ -72,17 +79,18 @@ def test_hardly_any_records(rng, n):
 
 
 def test_pairs_grow_with_the_square_up_to_what_is_kept():
-    assert estimate_cost(5_000, 700, 5_000, most_pairs(5_000)).pairs == 700
-    assert estimate_cost(50_000, 700, 10_000, most_pairs(50_000)).pairs == 700 * 25
-    assert estimate_cost(10**6, 10**5, 10_000, most_pairs(10**6)).pairs == most_pairs(10**6)
+    assert estimate_cost((5_000, 7), 700, 5_000, most_pairs(5_000)).pairs == 700
+    assert estimate_cost((50_000, 7), 700, 10_000, most_pairs(50_000)).pairs == 700 * 25
+    assert estimate_cost((10**6, 7), 10**5, 10_000, most_pairs(10**6)).pairs == most_pairs(10**6)
 
 
 def test_the_estimate_says_where_it_ends():
-    near, far = (estimate_cost(n, 50_000, 10_000, most_pairs(n)) for n in (LARGEST_TIMED, 10 * LARGEST_TIMED))
+    near, far = (estimate_cost((n, 7), 50_000, 10_000, most_pairs(n)) for n in (LARGEST_TIMED, 10 * LARGEST_TIMED))
     assert far.factor > near.factor
     assert "extrapolation" in far.basis
     assert "extrapolation" not in near.basis
     assert far.seconds > near.seconds
+    assert "extrapolation" in estimate_cost((1_000, 12), 900, 1_000, 10_000).basis
     assert far.memory_bytes > near.memory_bytes
 
 
@@ -101,6 +109,6 @@ def test_the_estimate_says_where_it_ends():
     ],
 )
 def test_the_formula_fits_the_merges_it_was_fitted_to(n, pairs, seconds, mebibytes):
-    found = estimate_cost(n, pairs, n, most_pairs(n))
+    found = estimate_cost((n, 9), pairs, n, most_pairs(n))
     assert found.seconds / found.factor <= seconds <= found.seconds * found.factor
     assert found.memory_bytes / 2**20 == pytest.approx(mebibytes, rel=0.3)

@@ -97,7 +97,7 @@ def run_profile(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | 
         columns = _columns(options, databases, field_map, encoded, values, kinds)
         profiles = _database_profiles(databases, tables, columns, _FREQUENT if show_values else 0)
     if any(len(database.columns) > MOST_COLUMNS for database in databases):
-        progress.note(f"only {MOST_COLUMNS} columns of a database are compared with each other, fields first")
+        progress.note(f"only the first {MOST_COLUMNS} fields and columns are compared with each other")
     with progress.phase("compare columns"):
         samples = _samples(columns, options.seed)
         candidates = [Candidate(samples[one.place], one.role.field, one.role.settled) for one in columns
@@ -121,7 +121,7 @@ def run_profile(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | 
         suggestions,
         None if found is None else found.tree,
         0 if found is None else found.n_records,
-        None if found is None else estimate_cost(n, found.n_pairs, found.n_records, most_pairs(n)),
+        None if found is None else estimate_cost((n, len(fields)), found.n_pairs, found.n_records, most_pairs(n)),
         (*warnings, *all_warnings(profiles, fields, duplicates, swapped)),
     )
 

@@ -29,7 +29,7 @@ from vber_cli.profiling.profile import TreeEdge
 
 RECORDS = 10_000  # of all databases, from which the tree is learned; so many are still compared pair by pair
 ROWS = 10_000  # of each database, by which columns are compared
-MOST_COLUMNS = 40  # of each database, that are compared with each other
+MOST_COLUMNS = 40  # of each database, that are compared with each other; and fields that the tree is learned of
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,14 @@ def column_samples(columns: Sequence[ComparedColumn], seed: int) -> list[ColumnS
 def sample_records(encoded: Encoded, seed: int) -> tuple[Records, Codebook]:
     """A random sample of the records that does not depend on the order of rows, and the values that occur in it.
 
-    Fields without a value in the sample are left out.
+    Fields without a value in the sample are left out, and of many fields all but the first.
     """
     records = encoded.records
     n = records.n_records
     chosen = np.random.default_rng([seed, 72]).permutation(n)[:RECORDS]
     rows = np.sort(canonical_order(records)[chosen]) if n > RECORDS else np.arange(n)
     fields, values, columns = [], [], []
-    for f, field in enumerate(encoded.codebook.fields):
+    for f, field in enumerate(encoded.codebook.fields[:MOST_COLUMNS]):
         column = records.codes[rows, f]
         used = np.unique(column[column >= 0])
         if len(used):

@@ -32,7 +32,7 @@ from vber_cli.profiling.profile import (
     SharedValues,
 )
 from vber_cli.profiling.read import batches_in_memory, read_all
-from vber_cli.profiling.roles import Role, column_role
+from vber_cli.profiling.roles import Role, Roles
 from vber_cli.profiling.sample import (
     MOST_COLUMNS,
     ComparedColumn,
@@ -183,12 +183,13 @@ def _columns(
     names = [database.name for database in databases]
     all_columns = [database.columns for database in databases]
     if encoded is not None:
-        used: tuple[Sequence[str], Sequence[str | None]] = (encoded.codebook.fields, encoded.id_column)
+        fields, ids = encoded.codebook.fields, encoded.id_column
     else:
-        used = ((), field_map.id_column if field_map is not None else [None] * len(names))
+        fields, ids = (), field_map.id_column if field_map is not None else (None,) * len(names)
+    roles = Roles(options, names, all_columns, field_map, fields, ids)
     columns = []
     for place, own in values.items():
-        role = column_role(options, names, all_columns, field_map, used, place)
+        role = roles.of(*place)
         label = f"{names[place[0]]}: {place[1]!r}"
         own_kind = infer_type(label, own.values, own.counts)
         kind = kinds.get(role.field or "", own_kind)
@@ -258,8 +259,11 @@ def _field_profiles(
         return ()
     out = []
     n = encoded.records.n_records
+    columns_of: dict[str | None, list[_Column]] = {}
+    for one in columns:
+        columns_of.setdefault(one.role.field, []).append(one)
     for f, field in enumerate(encoded.codebook.fields):
-        own = [one for one in columns if one.role.field == field]
+        own = columns_of.get(field, [])
         shared = []
         for a, b in itertools.combinations([one.place for one in own if one.place in samples], 2):
             overlap = value_overlap(samples[a], samples[b])

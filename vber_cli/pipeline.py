@@ -6,7 +6,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from vber_cli.candidates.plan import Plan, key_columns, make_plan
 from vber_cli.config import MergeOptions
 from vber_cli.encode.codebook import Encoded, encode
 from vber_cli.encode.comparison import Comparison, compare, types_asked_for
-from vber_cli.encode.fields import map_fields
+from vber_cli.encode.fields import FieldMap, map_fields
 from vber_cli.engine import infer
 from vber_cli.engine.block_model import block_model
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
@@ -129,12 +129,17 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
     return MergeOutcome(Path(options.out), summary, found.optimum.fit.converged)
 
 
-def _read(options: MergeOptions, run: _Run, stdin: BinaryIO | None) -> tuple[list[Database], Encoded]:
-    sources = resolve_sources(options.files)
-    databases = [
-        open_database(source, delimiter=options.delimiter, encoding=options.encoding, stdin=stdin) for source in sources
+def open_databases(options: MergeOptions, stdin: BinaryIO | None) -> list[Database]:
+    """Open every input, and see whether it is a table."""
+    return [
+        open_database(source, delimiter=options.delimiter, encoding=options.encoding, stdin=stdin)
+        for source in resolve_sources(options.files)
     ]
-    field_map = map_fields(
+
+
+def map_columns(options: MergeOptions, databases: Sequence[Database]) -> FieldMap:
+    """Decide which column of which database is which field."""
+    return map_fields(
         [d.name for d in databases],
         [d.columns for d in databases],
         fields=options.fields,
@@ -142,6 +147,11 @@ def _read(options: MergeOptions, run: _Run, stdin: BinaryIO | None) -> tuple[lis
         maps=options.map,
         ids=options.id,
     )
+
+
+def _read(options: MergeOptions, run: _Run, stdin: BinaryIO | None) -> tuple[list[Database], Encoded]:
+    databases = open_databases(options, stdin)
+    field_map = map_columns(options, databases)
     for note in [*(n for d in databases for n in d.announcements), *field_map.announcements]:
         run.progress.note(note)
     with run.phase("read") as phase:
@@ -254,7 +264,7 @@ def _infer(
                 max_sweeps=options.max_sweeps, tol=options.tol, on_step=on_step,
             )  # fmt: skip
         return found, None
-    candidates = _Candidates(records, compared, order, settings.occupancy, options.seed, threads)
+    candidates = Candidates(records, compared, order, settings.occupancy, options.seed, threads)
     with run.phase("learn") as phase:
         settings = replace(settings, on_round=phase.advance)
         start_from = infer.first_guess(records, prior, compared.similar, settings)
@@ -282,7 +292,7 @@ def _infer(
     return found, search
 
 
-class _Candidates:
+class Candidates:
     """Finds candidate pairs under given hyperparameters, and keeps the last plan and pairs for the certificate."""
 
     def __init__(

@@ -122,3 +122,11 @@ def test_no_common_field_lists_the_columns() -> None:
     assert "--map 'police:lname=name'" in caught.value.fix
     with pytest.raises(InputError, match="and 88 more"):
         mapped([f"c{i}" for i in range(100)], ["x"])
+
+
+def test_a_name_that_only_some_databases_have_is_no_hint() -> None:
+    found = map_fields(["a", "b", "c"], [["x", "town"], ["x", "towns"], ["x", "town"]])
+    hints = [note for note in found.announcements if "--map" in note]
+    assert len(hints) == 1
+    assert "b:towns=town" in hints[0]
+    assert "c:town=town" not in hints[0]

@@ -26,6 +26,7 @@ from vber_cli.progress import JsonProgress, one_line
 PROGRAM = "vber"
 COMMANDS = {
     "merge": "vber_cli.cli.merge:merge",
+    "profile": "vber_cli.cli.profile:profile",
     "evaluate": "vber_cli.cli.evaluate:evaluate",
     "simulate": "vber_cli.cli.simulate:simulate",
     "config": "vber_cli.cli.config_cmd:config",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -54,15 +54,23 @@ class OptionType(_ParamType):
 class SectionedOption(click.Option):
     """An option that knows under which heading of the help it stands."""
 
-    section: str = _CONFIG_SECTION
+    def __init__(self, *args: Any, section: str = _CONFIG_SECTION, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.section = section
 
 
 class MergeCommand(click.Command):
-    """A command that takes every option of `vber merge`; its help groups them by section."""
+    """A command that takes options of `vber merge`; its help groups them by section.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    Parameters
+    ----------
+    taken
+        Names of the options; by default all.
+    """
+
+    def __init__(self, *args: Any, taken: Collection[str] = tuple(OPTIONS), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params = [*merge_parameters(), *self.params]
+        self.params = [*merge_parameters(taken), *self.params]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under the headings of their sections."""
@@ -91,10 +99,10 @@ def _default_text(option: Option) -> str:
     return f"  [default: {value}]"
 
 
-def merge_parameters() -> list[click.Parameter]:
-    """Return the click parameters of every field of `MergeOptions`, and --config."""
+def merge_parameters(taken: Collection[str]) -> list[click.Parameter]:
+    """Return the click parameters of the named fields of `MergeOptions`, and --config."""
     parameters: list[click.Parameter] = []
-    for option in OPTIONS.values():
+    for option in (option for name, option in OPTIONS.items() if name in taken):
         if option.positional:
             parameters.append(
                 click.Argument([option.name], nargs=-1, required=False, metavar=option.metavar, type=OptionType(option))
@@ -108,9 +116,8 @@ def merge_parameters() -> list[click.Parameter]:
                 flags[-1] = f"{option.label}/--no-{option.key}"
         elif option.kind in ("list", "columns"):
             shape["multiple"] = True
-        made = SectionedOption([option.name, *flags], help=option.help + _default_text(option), **shape)
-        made.section = option.section
-        parameters.append(made)
+        text = option.help + _default_text(option)
+        parameters.append(SectionedOption([option.name, *flags], help=text, section=option.section, **shape))
     parameters.append(
         SectionedOption(
             ["config", "--config"],

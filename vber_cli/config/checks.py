@@ -28,16 +28,12 @@ def check_map(text: str, where: str) -> None:
 
 
 def check_type(text: str, where: str) -> None:
-    """Refuse what is not FIELD=TYPE with a type that works."""
+    """Refuse what is not FIELD=TYPE."""
     name, equals, kind = text.rpartition("=")
     if not (equals and name):
         raise UsageError(f"{where} {text!r} is not of the form FIELD=TYPE", "for example --type '*=category'")
-    if kind == "category":
-        return
     if kind in FIELD_TYPES:
-        raise UsageError(
-            f"{where} {text!r} asks for near matches, which this version does not have", f"use {name}=category"
-        )
+        return
     close = nearest(kind, FIELD_TYPES)
     raise UsageError(
         f"{where} {text!r} names an unknown type {kind!r}",

@@ -294,7 +294,7 @@ class _Collector:
     def finish(self, null_keys: pa.Array) -> tuple[pa.StringArray, Iterator[IntArray]]:
         """Return the sorted values that are not missing, and the final codes in pieces."""
         self._unify()
-        missing = pc.is_in(_null_key(self._values), null_keys).to_numpy(zero_copy_only=False)
+        missing = is_missing(self._values, null_keys).to_numpy(zero_copy_only=False)
         kept = np.flatnonzero(~missing)
         order = kept[pc.sort_indices(self._values.take(pa.array(kept))).to_numpy()]
         # The last entry is where -1 looks.
@@ -306,6 +306,16 @@ class _Collector:
 def _null_key(values: pa.Array) -> pa.Array:
     """Form in which spellings of a missing value are compared."""
     return pc.utf8_lower(pc.utf8_trim_whitespace(values))
+
+
+def null_keys(null_tokens: Sequence[str]) -> pa.Array:
+    """Return the forms of all spellings of a missing value: `NULL_TOKENS` and those given."""
+    return _null_key(pa.array([*NULL_TOKENS, *null_tokens], pa.string()))
+
+
+def is_missing(values: pa.Array, keys: pa.Array) -> pa.BooleanArray:
+    """Whether each text is a spelling of a missing value; `keys` from `null_keys`."""
+    return pc.is_in(_null_key(values), keys)
 
 
 def _numpy_codes(indices: pa.Array) -> IntArray:
@@ -411,10 +421,10 @@ def _finish(
     collectors: list[_Collector], n_records: int, null_tokens: Sequence[str], notes: list[str]
 ) -> tuple[Codebook, IntArray]:
     """Sort each field's values and fill the matrix of codes; a field without any value is left out."""
-    null_keys = _null_key(pa.array([*NULL_TOKENS, *null_tokens], pa.string()))
+    missing_keys = null_keys(null_tokens)
     finished = []
     for collector in collectors:
-        values, pieces = collector.finish(null_keys)
+        values, pieces = collector.finish(missing_keys)
         if len(values):
             finished.append((collector.field, values, pieces))
         else:

@@ -62,11 +62,14 @@ class DateReading:
         Two-digit years lie in the hundred years up to this one.
     notes
         What was found and assumed; one line each.
+    undecided
+        The shapes whose order none of their dates tells.
     """
 
     orders: tuple[tuple[str, str], ...] = ()
     latest_year: int = _POSIX_LATEST
     notes: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ def resolve_reading(
             f"{name}: dates like {shape} are read as {_order_in_words(orders[shape])}, "
             + ("as the column's other dates are" if known else "an assumption: no date of the column tells")
         )
-    reading = DateReading(tuple(orders.items()), latest_year, tuple(notes))
+    reading = DateReading(tuple(orders.items()), latest_year, tuple(notes), tuple(undecided))
     return reading, _decode(split, orders, latest_year)
 
 

@@ -17,6 +17,10 @@ _ID_NAMES = frozenset(
 _SHOWN = 12
 
 
+class NoCommonFieldError(InputError):
+    """No column of the databases can be a field."""
+
+
 @dataclass(frozen=True)
 class Fallback:
     """A column that looks like a record id in every database, and is a field where it turns out to be none.
@@ -93,7 +97,7 @@ def map_fields(
     ------
     UsageError
         An option names a database or column that does not exist, or contradicts another.
-    InputError
+    NoCommonFieldError
         The databases have no column in common.
     """
     tables = [_Table(name, list(table)) for name, table in zip(names, columns, strict=True)]
@@ -123,15 +127,15 @@ def map_fields(
     )
 
 
-def no_common_field(names: Sequence[str], columns: Sequence[Sequence[str]]) -> InputError:
+def no_common_field(names: Sequence[str], columns: Sequence[Sequence[str]]) -> NoCommonFieldError:
     """Tell that there is no field to compare, listing each database's columns."""
     listed = "; ".join(f"{name} has {_listed(table)}" for name, table in zip(names, columns, strict=True))
     first, other = names[0], names[-1]
     column = columns[-1][0] if columns[-1] else "COLUMN"
     field = columns[0][0] if columns[0] else "FIELD"
     if len(names) == 1:
-        return InputError(f"{first} has no column to compare: {listed}.", "Name the columns with --fields.")
-    return InputError(
+        return NoCommonFieldError(f"{first} has no column to compare: {listed}.", "Name the columns with --fields.")
+    return NoCommonFieldError(
         f"{first} and {other} have no column in common: {listed}."
         if len(names) == 2
         else f"The databases have no column in common: {listed}.",
@@ -163,7 +167,8 @@ class _Table:
         self.column_of = {field: own for field, own in self.column_of.items() if own != column}
 
 
-def _key(name: str) -> str:
+def name_key(name: str) -> str:
+    """Return the form in which names are matched: without case, blanks, underscores, hyphens and dots."""
     return re.sub(r"[\s_.\-]+", "", name.casefold())
 
 
@@ -171,7 +176,7 @@ def _match(text: str, candidates: Sequence[str]) -> str | None:
     """Match exactly, else loosely where that is unambiguous."""
     if text in candidates:
         return text
-    alike = [candidate for candidate in candidates if _key(candidate) == _key(text)]
+    alike = [candidate for candidate in candidates if name_key(candidate) == name_key(text)]
     return alike[0] if len(alike) == 1 else None
 
 
@@ -184,8 +189,8 @@ def _listed(items: Iterable[str]) -> str:
 def _nearest(text: str, candidates: Iterable[str]) -> str:
     """Advice that names the nearest of the candidates, or all of them."""
     pool = list(dict.fromkeys(candidates))
-    by_key = {_key(name): name for name in reversed(pool)}
-    near = [by_key[key] for key in difflib.get_close_matches(_key(text), by_key, 3, 0.6)]
+    by_key = {name_key(name): name for name in reversed(pool)}
+    near = [by_key[key] for key in difflib.get_close_matches(name_key(text), by_key, 3, 0.6)]
     return f"Did you mean {' or '.join(near)}?" if near else f"There are: {_listed(pool)}."
 
 
@@ -269,7 +274,7 @@ def _apply_ids(tables: Sequence[_Table], ids: Sequence[str]) -> None:
 
 def _apply_exclude(tables: Sequence[_Table], exclude: Sequence[str], fields: Sequence[str]) -> None:
     for text in exclude:
-        if any(_key(text) == _key(field) for field in fields):
+        if any(name_key(text) == name_key(field) for field in fields):
             raise UsageError(f"--exclude {text}: --fields asks for it.", "Drop it from one of the two.")
         found = False
         for table in tables:
@@ -285,14 +290,14 @@ def _apply_exclude(tables: Sequence[_Table], exclude: Sequence[str], fields: Seq
 
 def _guess_ids(tables: Sequence[_Table], fields: Sequence[str]) -> None:
     """Take the first column whose name looks like a record id, unless an option made it a field."""
-    wanted = {_key(field) for field in fields}
+    wanted = {name_key(field) for field in fields}
     for table in tables:
-        own = _key(table.name)
+        own = name_key(table.name)
         likely = _ID_NAMES | {f"{own}{suffix}" for suffix in ("id", "recid", "key", "no")}
         if table.id_column is not None:
             continue
         for field, column in table.column_of.items():
-            if _key(column) in likely and field not in table.mapped and _key(field) not in wanted:
+            if name_key(column) in likely and field not in table.mapped and name_key(field) not in wanted:
                 table.id_column, table.id_guessed = column, True
                 break
 
@@ -328,10 +333,10 @@ def _common_fields(tables: Sequence[_Table]) -> dict[str, dict[int, str]]:
     for i, table in enumerate(free):
         claimed = {found[i] for found in chosen.values()}
         free[i] = {field: column for field, column in table.items() if column not in claimed}
-    keys = [Counter(_key(field) for field in table) for table in free]
-    by_key = [{_key(field): column for field, column in table.items()} for table in free]
+    keys = [Counter(name_key(field) for field in table) for table in free]
+    by_key = [{name_key(field): column for field, column in table.items()} for table in free]
     for field in free[0]:
-        key = _key(field)
+        key = name_key(field)
         if all(count[key] == 1 for count in keys):
             chosen[field] = {i: table[key] for i, table in enumerate(by_key)}
     order = {field: i for i, field in enumerate(tables[0].column_of)}
@@ -366,10 +371,10 @@ def _left_out(tables: Sequence[_Table], chosen: Mapping[str, Mapping[int, str]])
             notes.append(f"{table.name}: left out, since not in every database: {_listed(unused[i])}")
     hints = []
     for i, table in enumerate(tables[1:], start=1):
-        by_key = {_key(field): field for field in unused[i]}
+        by_key = {name_key(field): field for field in unused[i]}
         for field in unused[0]:
-            near = difflib.get_close_matches(_key(field), by_key, 1, 0.7)
-            if near:
+            near = difflib.get_close_matches(name_key(field), by_key, 1, 0.7)
+            if near and by_key[near[0]] != field:  # the same name is no map, it is lacking in a third database
                 hints.append(f"--map '{table.name}:{table.column_of[by_key[near[0]]]}={field}'")
     if hints:
         notes.append(f"columns that may mean the same: {' '.join(hints[:_SHOWN])}")

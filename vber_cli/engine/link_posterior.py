@@ -179,7 +179,8 @@ def _draws(
         now = block_model(records, replace(learned.evidence, noise=drawn.noise))
         if occupancy.n_individuals is None:
             k, weight = occupancy.posterior(drawn.n)
-            chance = np.log(max(float(rng.choice(k, p=weight)) - drawn.n, 0.5)) - np.log(max(weight @ k - drawn.n, 0.5))
+            mean = float(np.sum(weight * k))
+            chance = np.log(max(float(rng.choice(k, p=weight)) - drawn.n, 0.5)) - np.log(max(mean - drawn.n, 0.5))
             yield now, learned.log_new + occupancy.log_new(drawn.n) - occupancy.log_new(learned.n) + float(chance)
         else:
             yield now, learned.log_new

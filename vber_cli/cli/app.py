@@ -26,7 +26,11 @@ from vber_cli.progress import JsonProgress, one_line
 PROGRAM = "vber"
 COMMANDS = {
     "merge": "vber_cli.cli.merge:merge",
+    "explain": "vber_cli.cli.explain:explain",
+    "review": "vber_cli.cli.review:review",
     "evaluate": "vber_cli.cli.evaluate:evaluate",
+    "compare": "vber_cli.cli.compare:compare",
+    "check": "vber_cli.cli.check:check",
     "simulate": "vber_cli.cli.simulate:simulate",
     "config": "vber_cli.cli.config_cmd:config",
 }

@@ -32,7 +32,7 @@ LEVEL_WORDS = {
 }
 _SAME_FORM = "same when compared"
 _LARGEST_LOG_ODDS = math.log1p(-LEAST_DOUBT) - math.log(LEAST_DOUBT)
-_TELLING = 0.05  # bits by which dependence must change a field's evidence to be worth a word
+TELLING_BITS = 0.05  # evidence that rounds to nothing is not worth a word
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ class Explainer:
         parent = int(self._model.parent[f])
         own, free = float(found.by_field[i, f]) / BIT, float(found.independent[i, f]) / BIT
         tree = self.stored.learned.tree
-        if parent >= 0 and levels[parent] == IDENTICAL and abs(own - free) > _TELLING:
+        if parent >= 0 and levels[parent] == IDENTICAL and abs(own - free) > TELLING_BITS:
             word = "implied by" if 0.0 <= own < free / 2 else "counted given"
             notes.append(f"{word} {self.stored.fields[parent]} ({free:+.1f} bits without it)")
         elif tree is not None and levels[f] == IDENTICAL and len(self._model.relation_odds):

@@ -201,13 +201,14 @@ class OpenResult:
         for at in [i for i, c in enumerate(name) if c == _SEPARATOR]:
             database = name[:at]
             if database in self.databases:
-                own = self._with_id(name[at + 1 :])
-                return own[self.db_of_record[own] == self.databases.index(database)]
+                found = self._with_id(name[at + 1 :])
+                mine: LongArray = found[self.db_of_record[found] == self.databases.index(database)]
+                return mine
         return found
 
     def _with_id(self, record_id: str) -> LongArray:
-        same: NDArray[np.bool_] = pc.equal(self.record_id, record_id).to_numpy(zero_copy_only=False)
-        return np.flatnonzero(same)
+        found: LongArray = np.flatnonzero(np.asarray(pc.equal(self.record_id, record_id)))
+        return found
 
     def _nearest(self, name: str) -> str:
         ids = self.record_id

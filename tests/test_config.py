@@ -33,6 +33,7 @@ OTHER = {
     "loss": "fp=2,fn=1",
     "link_min": 0.5,
     "phi_min": 0.0,
+    "records": False,
     "seed": 11,
     "threads": 2,
     "max_memory": "4G",

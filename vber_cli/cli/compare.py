@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vber_cli.results.compare import Comparison, Side
 
 
-@click.command(short_help="Set two results on the same records side by side.")
+@click.command(short_help="Set two results side by side.")
 @click.argument("directory_a", metavar="DIR_A")
 @click.argument("directory_b", metavar="DIR_B")
 @click.option(

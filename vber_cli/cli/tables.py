@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,13 +17,13 @@ Cell = str | tuple[str, str]  # a text, or a text and its style
 
 
 def console() -> Console:
-    """Return what prints to standard output: colours on a terminal only, $COLUMNS as the width where it is set."""
+    """Return what prints to standard output: in a terminal's width and with colours there, plain and whole in a pipe."""
     from rich.console import Console
 
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")  # a terminal without Unicode gets escapes, not an error
-    width = None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit() else _PIPE_WIDTH
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
     return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
 

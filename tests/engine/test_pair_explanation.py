@@ -41,7 +41,7 @@ def test_fields_and_doubt_sum_to_the_evidence(rng, kind, n_classes, parts):
 
 def test_one_class_gives_every_field_its_own_factor(rng):
     case = naive.make_case(rng, 10, "people", 1, ("near",))
-    model, a, b, found = explained(case)
+    model, _, b, found = explained(case)
     for f in range(case.records.n_fields):
         only = np.full_like(found.levels, 9)
         only[:, f] = found.levels[:, f]

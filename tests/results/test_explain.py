@@ -63,7 +63,7 @@ def test_a_pair_that_is_not_listed(explainer):
         assert report.probability == pytest.approx(1 / (1 + math.exp(-report.pair_log_odds)))
         assert not report.together
         assert "Not linked" in report.verdict
-        assert [line.kind for line in report.lines][0] == "prior"
+        assert report.lines[0].kind == "prior"
 
 
 def test_the_order_of_the_two_does_not_matter(explainer):
@@ -84,7 +84,7 @@ def test_values_are_those_of_the_records(explainer, sample_result):
 
 
 def test_plain_words(explainer):
-    reports = [report for report in explainer.pairs([(i, j) for i in range(40) for j in range(180, 330)])]
+    reports = explainer.pairs([(i, j) for i in range(40) for j in range(180, 330)])
     lines = [line for report in reports for line in report.lines]
     assert {"prior", "field", "relation", "others"} <= {line.kind for line in lines}
     assert any(line.kind == "relation" and line.bits < -1 and "differ in" in line.note for line in lines)
@@ -118,7 +118,7 @@ def test_as_good_as_certain(sample_result, tmp_path):
     assert report.log_odds == pytest.approx(math.log(1e15), abs=1e-2)
 
 
-def test_an_individual(explainer, sample_result):
+def test_an_individual(sample_result):
     assignments = pd.read_parquet(sample_result / "assignments.parquet")
     size = assignments["individual"].value_counts()
     name = int(size.index[0])

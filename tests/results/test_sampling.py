@@ -47,8 +47,8 @@ def test_standard_errors_cover_the_truth(rng):
             stated[key].append([item.precision_error, item.recall_error, item.f1_error])
         seen["n"].append([ours.n_individuals])
         stated["n"].append([ours.n_individuals_error])
-    for key in seen:
-        values, errors = np.array(seen[key]), np.array(stated[key])
+    for key, scores in seen.items():
+        values, errors = np.array(scores), np.array(stated[key])
         if key == "n":
             wanted = np.array([exact.n_true])
         else:

@@ -17,7 +17,7 @@ Cell = str | tuple[str, str]  # a text, or a text and its style
 
 
 def console() -> Console:
-    """Return what prints to standard output: in a terminal's width and with colours there, plain and whole in a pipe."""
+    """Return what prints to standard output: as wide as a terminal and in colours there, plain and whole in a pipe."""
     from rich.console import Console
 
     reconfigure = getattr(sys.stdout, "reconfigure", None)

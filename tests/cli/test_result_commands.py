@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from vber_cli.cli.explain import print_individual, print_pair
+from vber_cli.cli.explain import print_individual, print_pair, shown_bits
 from vber_cli.results.explain import explain_pair
 from vber_cli.results.explain_individual import explain_individual
 
@@ -79,7 +79,7 @@ def test_nothing_is_wider_than_the_terminal(sample_result: Path, pair: tuple[str
     assert max(map(len, text.splitlines())) <= width
     bare = "".join(text.split())
     for line in report.lines:
-        assert f"{line.bits:+.1f}" in text
+        assert shown_bits(line.bits) in text
         assert "".join(line.name.split())[:4] in bare
 
 

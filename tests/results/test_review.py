@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -90,3 +91,11 @@ def test_results_that_cannot_be_reviewed(literal_result, tmp_path):
         review(literal_result, 5)
     with pytest.raises(InputError, match="does not exist"):
         review(tmp_path / "none", 5)
+
+
+def test_results_without_links(sample_result, tmp_path):
+    shutil.copytree(sample_result, tmp_path / "out")
+    (tmp_path / "out" / "links.parquet").unlink()
+    with pytest.raises(InputError, match=r"has no links\.parquet") as caught:
+        review(tmp_path / "out", 5)
+    assert "--no-moves" in caught.value.fix

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vber_cli.results.explain_individual import IndividualReport
 
 _BAR = 12  # the longest bar, in characters
+_LEAST_BITS = 0.05  # below, bits round to nothing
 _WIDE = 100  # columns from which bars and notes stand beside the numbers
 
 
@@ -72,7 +73,8 @@ def print_pair(out: Console, report: PairReport) -> None:
 
 
 def _row(line: Line, largest: float) -> list[Cell]:
-    colour = "green" if line.bits > 0 else "red"
+    shown = shown_bits(line.bits)
+    colour = {"+": "green", "-": "red"}.get(shown[0], "")
     bar = ("+" if line.bits > 0 else "-") * round(abs(line.bits) / largest * _BAR)
     is_field = line.kind == "field"
     return [
@@ -80,11 +82,16 @@ def _row(line: Line, largest: float) -> list[Cell]:
         _shown(line.value_a) if is_field else "",
         _shown(line.value_b) if is_field else "",
         line.level,
-        (f"{line.bits:+.1f}", colour),
-        f"{line.running_bits:+.1f}",
+        (shown, colour),
+        shown_bits(line.running_bits),
         (bar, colour),
         (line.note, "dim"),
     ]
+
+
+def shown_bits(bits: float) -> str:
+    """Return bits with their sign; what rounds to nothing has none."""
+    return f"{bits:+.1f}" if abs(bits) >= _LEAST_BITS else "0.0"
 
 
 def _shown(value: str | None) -> str:
@@ -117,5 +124,5 @@ def _print_pairs(out: Console, pairs: tuple[PairReport, ...]) -> None:
         fields = [line for line in pair.lines if line.kind == "field"]
         worst = min(fields, key=lambda line: line.bits)
         doubt = f"{worst.name} {worst.level} ({worst.bits:+.1f} bits)" if worst.bits < 0 else "nothing against it"
-        rows.append([pair.a.text, pair.b.text, f"{pair.probability:.4f}", f"{pair.pair_bits:+.1f}", doubt])
+        rows.append([pair.a.text, pair.b.text, f"{pair.probability:.4f}", shown_bits(pair.pair_bits), doubt])
     table(out, ["record", "record", "probability", "bits alone", "most against it"], rows, right=(2, 3))

@@ -14,6 +14,7 @@ import numpy as np
 from vber_cli.engine.block_model import BlockModel, block_model
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.pair_explanation import PairExplanation, explain_pairs
+from vber_cli.errors import InputError
 from vber_cli.model.order import canonical_order, in_order
 from vber_cli.model.similar import CLOSE, IDENTICAL, MISSING_LEVEL, NEAR, OTHER
 from vber_cli.model.types import FloatArray, IntArray, LongArray
@@ -257,8 +258,9 @@ class Explainer:
     def _relation_line(self, found: PairExplanation, i: int) -> Line:
         kind = int(found.relation[i])
         name = relation_name(self.stored.fields, self._model.relation_level[kind])
-        note = f"such as those who {name}"
-        return Line("relation", "could be a relative", None, None, "", -float(found.doubt[i]) / BIT, 0.0, note)
+        bits = -float(found.doubt[i]) / BIT
+        note = f"such as those who {name}" if bits <= -TELLING_BITS else ""
+        return Line("relation", "could be a relative", None, None, "", bits, 0.0, note)
 
     def _verdict(self, report: PairReport) -> str:
         p = f"{report.probability:.4f}"
@@ -329,6 +331,11 @@ def read_links(result: OpenResult) -> tuple[LongArray, LongArray, FloatArray]:
     InputError
         There are no links, or they name unknown records.
     """
+    if not result.has("links"):
+        raise InputError(
+            f"{result.path} has no links.parquet: the literal updates look for no links",
+            "run `vber merge` without --no-moves",
+        )
     table = result.table("links", ["database_a", "row_a", "database_b", "row_b", "probability"])
     a, b = (result.positions(table.column(f"database_{side}"), table.column(f"row_{side}")) for side in ("a", "b"))
     return a, b, table.column("probability").to_numpy()

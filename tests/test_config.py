@@ -33,6 +33,7 @@ OTHER = {
     "loss": "fp=2,fn=1",
     "link_min": 0.5,
     "phi_min": 0.0,
+    "records": False,
     "seed": 11,
     "threads": 2,
     "max_memory": "4G",
@@ -60,7 +61,9 @@ def test_every_option_survives_toml(name):
 def test_the_digest_changes_with_what_changes_the_result(name):
     changed = MergeOptions(**{name: OTHER[name]}).digest() != MergeOptions().digest()
     assert changed == OPTIONS[name].in_digest
-    manners = {"files", "out", "threads", "max_memory", "force", "stdout", "quiet", "verbose", "log_json", "debug"}
+    manners = {
+        "files", "out", "threads", "max_memory", "force", "stdout", "records", "quiet", "verbose", "log_json", "debug",
+    }  # fmt: skip
     assert OPTIONS[name].in_digest == (name not in manners)
 
 

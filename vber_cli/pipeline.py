@@ -22,7 +22,7 @@ from vber_cli.encode.codebook import Encoded, encode
 from vber_cli.encode.comparison import Comparison, compare, types_asked_for
 from vber_cli.encode.fields import FieldMap, map_fields
 from vber_cli.engine import infer
-from vber_cli.engine.block_model import block_model
+from vber_cli.engine.block_model import block_model, exact_evidence
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.learn import Hyperparameters, Settings, tilt_of
 from vber_cli.engine.optimise import Step
@@ -31,10 +31,12 @@ from vber_cli.io.tables import Database, open_database, resolve_sources
 from vber_cli.io.write import ResultDirectory
 from vber_cli.model import evidence
 from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.order import canonical_order, in_order
 from vber_cli.model.prior import DEFAULT_CONCENTRATION, make_prior
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.progress import Progress
 from vber_cli.provenance import Provenance
+from vber_cli.results.model_files import write_model
 from vber_cli.results.output import write_tables
 from vber_cli.results.summary import Search, summarise
 
@@ -113,11 +115,16 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
         _check_options(options, run, compared.records)
         trace: list[tuple[Step, float]] = []
         found, search = _infer(options, run, encoded.records, compared, order, trace)
+        learned = _hyperparameters(found, search, compared.records)
         provenance = Provenance.of(
             options.seed, options.digest(), [d.name for d in databases], [d.digest() for d in databases]
         )
         with run.phase("write"):
-            written = write_tables(result, options, provenance, encoded, compared, order, found, trace)
+            written = write_tables(result, options, provenance, encoded, compared, order, found, learned.log_new, trace)
+            write_model(
+                result, provenance.metadata(), encoded, compared, learned,
+                linked=search is not None, with_records=options.records,
+            )  # fmt: skip
         summary = {
             **summarise(options, provenance, databases, encoded, compared, found, search, written),
             "warnings": run.warnings,
@@ -182,27 +189,6 @@ def _compare(options: MergeOptions, run: _Run, encoded: Encoded, names: list[str
     for note in compared.notes:
         run.progress.note(note)
     return compared
-
-
-def canonical_order(records: Records) -> LongArray:
-    """(N,) int64: the records in an order that depends on their content only.
-
-    Everything seeded then comes out the same whatever the order of the rows and the files, up to which of several
-    records with the same content is which.
-    """
-    h = np.zeros(records.n_records, dtype=np.uint64)
-    for column in records.codes.T:
-        h = (h ^ (column.astype(np.int64) + 1).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        h ^= h >> np.uint64(29)
-        h *= np.uint64(0xBF58476D1CE4E5B9)
-        h ^= h >> np.uint64(32)
-    return np.lexsort((records.db_of_record, h)).astype(np.int64)
-
-
-def in_order(records: Records, order: LongArray) -> Records:
-    """The records in another order; their databases are then no longer non-decreasing."""
-    codes = np.ascontiguousarray(records.codes[order])
-    return Records(codes, records.db_of_record[order], records.n_values)
 
 
 def _check_options(options: MergeOptions, run: _Run, records: Records) -> None:
@@ -290,6 +276,18 @@ def _infer(
             f"recorded; records were forced into {options.K:,}"
         )
     return found, search
+
+
+def _hyperparameters(found: infer.Result, search: Search | None, records: Records) -> Hyperparameters:
+    """What was learned; the literal updates keep A and learn nothing."""
+    if search is not None:
+        return search.learned.hyperparameters
+    n = float(len(np.unique(found.label)))
+    return Hyperparameters(
+        exact_evidence(found.prior, records.n_fields),
+        n,
+        Occupancy(records.n_records, found.n_individuals).log_new(n),
+    )
 
 
 class Candidates:

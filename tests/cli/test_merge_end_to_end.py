@@ -31,7 +31,7 @@ from tests.cli.merging import (
     write_rows,
 )
 
-TABLES = ("assignments", "individuals", "lambda", "phi", "trace")
+TABLES = ("assignments", "individuals", "lambda", "phi", "records", "similar", "trace", "values")
 FIXED_KEYS = {
     "n": {"mean", "low", "high"},
     "K": {"mean", "low", "high"},
@@ -78,6 +78,7 @@ def one_list(vber: str, rldata500: DataSet, folder: Path) -> Merged:
 
 def test_the_literal_updates(literal: Merged, febrl4: DataSet) -> None:
     assert {path.name for path in literal.directory.iterdir()} == {
+        "model.json",
         "summary.json",
         *(f"{name}.parquet" for name in TABLES),
     }

@@ -34,6 +34,7 @@ TYPED = {
     "loss": ["--loss", "fp=2,fn=1"],
     "link_min": ["--link-min", ".5"],
     "phi_min": ["--phi-min", "0"],
+    "records": ["--no-records"],
     "seed": ["--seed", "11"],
     "threads": ["--threads", "2"],
     "max_memory": ["--max-memory", "4G"],
@@ -106,6 +107,7 @@ CONTRARY = {
     "loss": 'loss = "fp=9"',
     "link_min": "link-min = 0.9",
     "phi_min": "phi-min = 0.9",
+    "records": "records = true",
     "seed": "seed = 9",
     "threads": "threads = 9",
     "max_memory": 'max-memory = "9G"',
@@ -121,7 +123,7 @@ def test_words_and_negations_return_to_the_default(merged, tmp_path):
     path = tmp_path / "run.toml"
     path.write_text(to_toml(MergeOptions(**OTHER | {"quiet": False, "verbose": False, "log_json": False})))
     back = ["--K", "auto", "--concentration", "learned", "--threads", "auto", "--max-memory", "none", "--stdout",
-            "none", "--delimiter", "auto", "--encoding", "auto", "--moves", "--no-force"]  # fmt: skip
+            "none", "--delimiter", "auto", "--encoding", "auto", "--moves", "--records", "--no-force"]  # fmt: skip
     assert main(["merge", "--config", str(path), *back]) == 0
     names = ("K", "concentration", "threads", "max_memory", "stdout", "delimiter", "encoding", "moves", "force")
     for name in names:

@@ -93,7 +93,9 @@ def test_no_relations_among_the_unrelated(rng):
     link, _ = pair_evidence(model, pairs.b, pairs.levels)
     anchor = 1 / (1 + np.exp(np.clip(now.log_new - link, -500, 500)))
     n_pairs = records.n_records * (records.n_records - 1) / 2
-    structure = choose_structure(model, pairs.b, pairs.levels, np.zeros(len(pairs)), anchor, possible_levels(model), n_pairs, 1)
+    structure = choose_structure(
+        model, pairs.b, pairs.levels, np.zeros(len(pairs)), anchor, possible_levels(model), n_pairs, 1
+    )
     assert structure.relations.n_classes == 0
     assert len(structure.bic) > 2
     assert structure.bic[0] == max(structure.bic.values())

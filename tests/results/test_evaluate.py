@@ -146,8 +146,12 @@ def test_a_truth_that_cannot_be_used(result, truth, text, what):
 
 
 def test_a_directory_that_is_no_result(tmp_path, truth):
-    with pytest.raises(InputError, match=r"assignments\.parquet does not exist"):
+    with pytest.raises(InputError, match="absent does not exist"):
         evaluate(tmp_path / "absent", truth(TRUTH))
+    with pytest.raises(InputError, match=r"assignments\.parquet does not exist"):
+        evaluate(tmp_path, truth(TRUTH))
+    with pytest.raises(InputError, match="is a file, not a result directory"):
+        evaluate(tmp_path / "truth.csv", truth(TRUTH))
     (tmp_path / "assignments.parquet").write_text("no")
     with pytest.raises(InputError, match="not a readable Parquet file"):
         evaluate(tmp_path, truth(TRUTH))
@@ -158,7 +162,7 @@ def test_a_directory_that_is_no_result(tmp_path, truth):
 
 def test_links_to_unknown_records(tmp_path, truth):
     directory = write_result(tmp_path / "out", links=[("clinic", 0, "police", 77, 0.5)])
-    with pytest.raises(InputError, match="links records that"):
+    with pytest.raises(InputError, match="links name records that"):
         evaluate(directory, truth(TRUTH))
 
 

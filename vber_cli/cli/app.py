@@ -27,7 +27,11 @@ PROGRAM = "vber"
 COMMANDS = {
     "merge": "vber_cli.cli.merge:merge",
     "profile": "vber_cli.cli.profile:profile",
+    "explain": "vber_cli.cli.explain:explain",
+    "review": "vber_cli.cli.review:review",
     "evaluate": "vber_cli.cli.evaluate:evaluate",
+    "compare": "vber_cli.cli.compare:compare",
+    "check": "vber_cli.cli.check:check",
     "simulate": "vber_cli.cli.simulate:simulate",
     "config": "vber_cli.cli.config_cmd:config",
 }

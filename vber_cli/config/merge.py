@@ -225,6 +225,15 @@ class MergeOptions:
         low=0,
         high=1,
     )
+    records: bool = _opt(
+        True,
+        "flag",
+        "output",
+        "Keep the values of every record as they were read in records.parquet, for vber explain and vber review; "
+        "--no-records leaves that table out.",
+        off_flag=True,
+        in_digest=False,
+    )
     seed: int = _opt(
         0,
         "int",

@@ -132,15 +132,17 @@ def block_model(records: Records, evidence: Evidence) -> BlockModel:
     )
 
 
-def exact_model(records: Records, prior: Prior) -> BlockModel:
+def exact_evidence(prior: Prior, n_fields: int) -> Evidence:
     """The paper's model: one noise class, identical values or nothing, no relations."""
-    return block_model(
-        records,
-        Evidence(
-            prior,
-            Noise.single(prior.concentration),
-            SimilarValues.none(prior.value_ptr),
-            Relations.none(records.n_fields),
-            Dependence.none(records.n_fields),
-        ),
+    return Evidence(
+        prior,
+        Noise.single(prior.concentration),
+        SimilarValues.none(prior.value_ptr),
+        Relations.none(n_fields),
+        Dependence.none(n_fields),
     )
+
+
+def exact_model(records: Records, prior: Prior) -> BlockModel:
+    """The arrays of the paper's model."""
+    return block_model(records, exact_evidence(prior, records.n_fields))

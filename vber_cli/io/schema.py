@@ -77,6 +77,32 @@ _LINKS = (
     _field("id_b", pa.string()),
     _field("probability", pa.float64()),
     _field("log_odds", pa.float64()),
+    _field("pair_log_odds", pa.float64(), nullable=True),  # of the two records by themselves, without all others
+)
+
+_RECORDS = (
+    _field("database", _NAME),
+    _field("row", pa.int64()),
+    _field("record_id", pa.string()),
+)
+
+VALUES = pa.schema(
+    [
+        _field("field", _NAME),
+        _field("database", _NAME, nullable=True),  # null: in every database
+        _field("value", pa.string()),
+        _field("form", pa.int32(), nullable=True),  # null: compared as if it were missing
+        _field("theta", pa.float64(), nullable=True),
+    ]
+)
+
+SIMILAR = pa.schema(
+    [
+        _field("field", _NAME),
+        _field("form_a", pa.int32()),
+        _field("form_b", pa.int32()),
+        _field("level", pa.int8()),
+    ]
 )
 
 
@@ -103,6 +129,17 @@ def individuals_schema(fields: Sequence[str]) -> pa.Schema:
 def links_schema(fields: Sequence[str]) -> pa.Schema:
     """Schema of the links; a level is 0 (identical), 3 (different), 9 (missing on either side)."""
     return pa.schema([*_LINKS, *(_field(f"level_{name}", pa.int8()) for name in fields)])
+
+
+def record_columns(fields: Sequence[str]) -> list[str]:
+    """Names of the fields' columns in `records`: the fields', with trailing underscores where they are taken."""
+    taken = {field.name for field in _RECORDS}
+    return [_free(name, taken) for name in fields]
+
+
+def records_schema(fields: Sequence[str]) -> pa.Schema:
+    """Schema of the records with their values as they were read; null where a value is missing."""
+    return pa.schema([*_RECORDS, *(_field(name, _NAME, nullable=True) for name in record_columns(fields))])
 
 
 INDIVIDUALS = individuals_schema

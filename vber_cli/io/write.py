@@ -21,9 +21,14 @@ SUMMARY = "summary.json"
 _RESULT_KEY = "result"
 # Files that a result may hold although its summary does not list them.
 _KNOWN_FILES = frozenset(
-    {SUMMARY, "report.html"}
-    | {f"{name}.parquet" for name in ("phi", "lambda", "individuals", "assignments", "links", "trace", "codebook")}
-)
+    {SUMMARY, "report.html", "model.json"}
+    | {
+        f"{name}.parquet"
+        for name in (
+            "phi", "lambda", "individuals", "assignments", "links", "trace", "codebook", "records", "values", "similar",
+        )
+    }
+)  # fmt: skip
 
 
 class TableWriter:

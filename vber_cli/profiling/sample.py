@@ -20,9 +20,10 @@ from vber_cli.engine.dependence_tree import learn_tree
 from vber_cli.engine.infer import first_guess
 from vber_cli.engine.learn import Settings, possible_levels, with_levels
 from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.order import canonical_order, in_order
 from vber_cli.model.prior import make_prior
 from vber_cli.model.types import LongArray, Records
-from vber_cli.pipeline import Candidates, canonical_order, in_order
+from vber_cli.pipeline import Candidates
 from vber_cli.profiling.columns import ColumnValues
 from vber_cli.profiling.overlap import ColumnSample
 from vber_cli.profiling.profile import TreeEdge

@@ -17,6 +17,7 @@ from vber_cli.model.types import FloatArray, IntArray, LongArray
 from vber_cli.results.id_kernels import text_hash_kernel
 
 _ROWS_PER_TABLE = 1 << 20
+LEAST_DOUBT = 1e-15  # log odds are those of probabilities up to 1 less this
 
 
 @dataclass(frozen=True)
@@ -282,6 +283,7 @@ def link_table(
     b: LongArray,
     probability: FloatArray,
     levels: np.ndarray,
+    pair_log_odds: FloatArray | None = None,
 ) -> pa.Table:
     """`links`, the most probable first.
 
@@ -293,16 +295,20 @@ def link_table(
         (P,) records in the order of the inputs, a before b.
     levels
         (P, F) int8: 0 identical, 1 close, 2 near, 3 different, 9 missing on either side.
+    pair_log_odds
+        (P,) log odds of the two records by themselves, without all others; None where there are none.
     """
     order = np.lexsort((b, a, -probability))
+    alone = pa.nulls(len(order), pa.float64()) if pair_log_odds is None else pa.array(pair_log_odds[order])
     a, b, probability, levels = a[order], b[order], probability[order], levels[order]
-    p = np.clip(probability, 1e-300, 1.0 - 1e-15)
+    p = np.clip(probability, 1e-300, 1.0 - LEAST_DOUBT)
     return pa.Table.from_arrays(
         [
             *names.columns(a),
             *names.columns(b),
             pa.array(probability),
             pa.array(np.log(p) - np.log1p(-p)),
+            alone,
             *(pa.array(np.ascontiguousarray(levels[:, f])) for f in range(len(fields))),
         ],
         schema=schema.links_schema(fields),

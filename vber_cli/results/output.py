@@ -11,7 +11,8 @@ from vber_cli.config import MergeOptions
 from vber_cli.encode.codebook import Encoded
 from vber_cli.encode.comparison import Comparison
 from vber_cli.engine import cavi, infer
-from vber_cli.engine.evidence_kernels import pair_levels
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
+from vber_cli.engine.learn import tilt_of
 from vber_cli.engine.optimise import Step
 from vber_cli.io import schema
 from vber_cli.io.write import ResultDirectory
@@ -39,6 +40,7 @@ def write_tables(
     compared: Comparison,
     order: LongArray,
     found: infer.Result,
+    log_new: float,
     trace: list[tuple[Step, float]],
 ) -> Written:
     """Write every table of a result.
@@ -53,8 +55,8 @@ def write_tables(
         The records as they were read.
     compared, order
         The records as they were compared, and (N,) int64, the place in the input of each in the engine's order.
-    found
-        What the engine found.
+    found, log_new
+        What the engine found, and the log weight of one more individual.
     trace
         Its steps, with their seconds.
     """
@@ -97,7 +99,7 @@ def write_tables(
         member.probability,
     )  # fmt: skip
     result.writer("individuals", merged.schema.remove_metadata(), facts).write(merged)
-    n_links = _write_links(result, options, facts, names, encoded.codebook.fields, order, found)
+    n_links = _write_links(result, options, facts, names, encoded.codebook.fields, order, found, log_new)
     result.writer("trace", schema.TRACE, facts).write(_trace_table(trace))
     outside = float(linkage.rest[~linkage.blank].max(initial=0.0))
     return Written(n, n_links, left_out, left_mass, outside)
@@ -111,6 +113,7 @@ def _write_links(
     fields: tuple[str, ...],
     order: LongArray,
     found: infer.Result,
+    log_new: float,
 ) -> int:
     posterior = found.posterior
     if posterior is None or found.model is None:
@@ -118,8 +121,10 @@ def _write_links(
     keep = posterior.probability >= options.link_min
     a, b, p = posterior.a[keep], posterior.b[keep], posterior.probability[keep]
     levels = pair_levels(found.model, a, b)
+    evidence, doubt = pair_evidence(found.model, b, levels)
+    log_odds = evidence - doubt - log_new + tilt_of(found.model, a, b)
     first, second = np.minimum(order[a], order[b]), np.maximum(order[a], order[b])
-    table = tables.link_table(names, fields, first, second, p, levels)
+    table = tables.link_table(names, fields, first, second, p, levels, log_odds)
     result.writer("links", table.schema.remove_metadata(), facts).write(table)
     return len(table)
 

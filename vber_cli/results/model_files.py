@@ -1,0 +1,358 @@
+"""The model of a run on disk, without loss: what `vber explain` weighs pairs with, after the inputs have gone.
+
+`model.json` holds the hyperparameters but θ, `values.parquet` every value with the form it is compared in and its θ,
+`similar.parquet` the forms that are near each other, and `records.parquet` the records with their values as read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vber_cli.encode.codebook import Encoded
+from vber_cli.encode.comparison import Comparison
+from vber_cli.engine.block_model import Evidence
+from vber_cli.engine.learn import Hyperparameters
+from vber_cli.errors import InputError
+from vber_cli.io import schema
+from vber_cli.io.write import ResultDirectory
+from vber_cli.model.dependence import Dependence
+from vber_cli.model.noise import Noise
+from vber_cli.model.prior import Prior, value_pointers
+from vber_cli.model.relations import Relations
+from vber_cli.model.similar import SimilarValues
+from vber_cli.model.types import IntArray, LongArray, Records
+from vber_cli.results.open_result import OpenResult, plain_text
+
+MODEL = "model.json"
+_FORMAT = "vber model"
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A result's model, and its records.
+
+    Attributes
+    ----------
+    fields, types
+        (F,) names and types.
+    records
+        The records as they are compared, in the order of the inputs.
+    values
+        (F,) dictionary arrays of the (N,) values as they were read, null where missing.
+    learned
+        Everything that was learned.
+    linked
+        Whether links were looked for: not with the literal updates.
+    """
+
+    fields: tuple[str, ...]
+    types: tuple[str, ...]
+    records: Records
+    values: tuple[pa.DictionaryArray, ...]
+    learned: Hyperparameters
+    linked: bool
+
+
+def write_model(
+    result: ResultDirectory,
+    facts: Mapping[str, str],
+    encoded: Encoded,
+    compared: Comparison,
+    learned: Hyperparameters,
+    *,
+    linked: bool,
+    with_records: bool,
+) -> None:
+    """Write the model's files.
+
+    Parameters
+    ----------
+    result, facts
+        The directory under construction, and what its metadata say.
+    encoded, compared
+        The records as they were read, and as they are compared; both in the order of the inputs.
+    learned
+        Everything that was learned, about the records as they are compared.
+    linked
+        Whether links were looked for.
+    with_records
+        Whether records.parquet is written.
+    """
+    evidence = learned.evidence
+    fields = encoded.codebook.fields
+    result.write_json(
+        MODEL,
+        {
+            "format": _FORMAT,
+            "metadata": dict(facts),
+            "fields": list(fields),
+            "types": [kind.kind for kind in compared.types],
+            "n_forms": compared.records.n_values.tolist(),
+            "linked": linked,
+            "n": learned.n,
+            "log_new": learned.log_new,
+            "concentration": evidence.prior.concentration.tolist(),
+            "noise": _to_plain(evidence.noise),
+            "relations": _to_plain(evidence.relations),
+            "dependence": _to_plain(evidence.dependence),
+            "tilt": evidence.tilt.tolist(),
+            "present": None if learned.present is None else list(learned.present),
+            "tree": None if learned.tree is None else _to_plain(learned.tree),
+        },
+    )
+    names = tuple(json.loads(facts["input_digests"])[d]["database"] for d in range(len(encoded.n_records_by_db)))
+    writer = result.writer("values", schema.VALUES, facts)
+    for f in range(len(fields)):
+        writer.write(_value_table(f, names, encoded, compared, evidence.prior))
+    result.writer("similar", schema.SIMILAR, facts).write(_similar_table(fields, evidence))
+    if with_records:
+        result.writer("records", schema.records_schema(fields), facts).write(_record_table(names, encoded))
+
+
+def _to_plain(arrays: Any) -> dict[str, Any]:
+    """A dataclass of arrays as lists; Python writes each float64 so that it is read back as the same number."""
+    return {
+        item.name: {"empty": list(value.shape)} if value.size == 0 else value.tolist()
+        for item in dataclasses.fields(arrays)
+        for value in [getattr(arrays, item.name)]
+    }
+
+
+def _from_plain(kind: type[_T], plain: Mapping[str, Any], whole: tuple[str, ...] = ()) -> _T:
+    """The dataclass back from its lists; `whole` names the arrays of integers."""
+    arrays = {
+        key: np.zeros(value["empty"]) if isinstance(value, dict) else np.array(value, dtype=np.float64)
+        for key, value in plain.items()
+    }
+    return kind(**{key: value.astype(np.int64) if key in whole else value for key, value in arrays.items()})
+
+
+def _names(codes: np.ndarray, names: tuple[str, ...]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes.astype(np.int32), mask=codes < 0), pa.array(names, pa.string())
+    )
+
+
+def _value_table(f: int, names: tuple[str, ...], encoded: Encoded, compared: Comparison, prior: Prior) -> pa.Table:
+    """Every value of a field with its form; database by database where the same text is read in different ways."""
+    value = encoded.records.codes[:, f].astype(np.int64)
+    seen = value >= 0
+    value, form = value[seen], compared.records.codes[seen, f].astype(np.int64)
+    rows = np.unique(np.column_stack([np.full(len(value), -1), value, form]), axis=0)
+    if len(np.unique(rows[:, 1])) < len(rows):
+        rows = np.unique(np.column_stack([encoded.records.db_of_record[seen], value, form]), axis=0)
+    database, value, form = rows.T
+    theta = prior.base[prior.value_ptr[f] + np.maximum(form, 0)] if len(rows) else np.zeros(0)
+    return pa.Table.from_arrays(
+        [
+            _names(np.full(len(rows), f), encoded.codebook.fields),
+            _names(database, names),
+            encoded.codebook.decode(f, value.astype(np.int32)),
+            pa.array(form.astype(np.int32), mask=form < 0),
+            pa.array(theta, mask=form < 0),
+        ],
+        schema=schema.VALUES,
+    )
+
+
+def _similar_table(fields: tuple[str, ...], evidence: Evidence) -> pa.Table:
+    similar, value_ptr = evidence.similar, evidence.prior.value_ptr
+    a = np.repeat(np.arange(len(similar.ptr) - 1), np.diff(similar.ptr))
+    b = similar.value.astype(np.int64)
+    once = a < b  # each pair is stored both ways
+    a, b, level = a[once], b[once], similar.level[once]
+    field = np.searchsorted(value_ptr, a, side="right") - 1
+    return pa.Table.from_arrays(
+        [
+            _names(field, fields),
+            pa.array((a - value_ptr[field]).astype(np.int32)),
+            pa.array((b - value_ptr[field]).astype(np.int32)),
+            pa.array(level.astype(np.int8)),
+        ],
+        schema=schema.SIMILAR,
+    )
+
+
+def _record_table(names: tuple[str, ...], encoded: Encoded) -> pa.Table:
+    codebook, codes = encoded.codebook, encoded.records.codes
+    columns = [
+        pa.DictionaryArray.from_arrays(
+            pa.array(codes[:, f], mask=codes[:, f] < 0), codebook.values[f].cast(pa.string())
+        )
+        for f in range(len(codebook.fields))
+    ]
+    return pa.Table.from_arrays(
+        [
+            _names(encoded.records.db_of_record, names),
+            pa.array(encoded.row),
+            encoded.record_id.cast(pa.string()),
+            *columns,
+        ],
+        schema=schema.records_schema(codebook.fields),
+    )
+
+
+def read_model(result: OpenResult) -> StoredModel:
+    """Read a result's model and records.
+
+    Raises
+    ------
+    InputError
+        The result was made without them, or they do not fit each other.
+    """
+    plain = _read_json(result)
+    fields = tuple(plain["fields"])
+    try:
+        value_ptr = value_pointers(np.array(plain["n_forms"], dtype=np.int64))
+        values = result.table("values", schema.VALUES.names)
+        prior = _read_prior(values, fields, value_ptr, np.array(plain["concentration"], dtype=np.float64))
+        whole = ("parent",)
+        evidence = Evidence(
+            prior,
+            _from_plain(Noise, plain["noise"]),
+            _read_similar(result.table("similar", schema.SIMILAR.names), fields, value_ptr),
+            _from_plain(Relations, plain["relations"]),
+            _from_plain(Dependence, plain["dependence"], whole),
+            np.array(plain["tilt"], dtype=np.float64),
+        )
+        present = None if plain["present"] is None else tuple(float(n) for n in plain["present"])
+        tree = None if plain["tree"] is None else _from_plain(Dependence, plain["tree"], whole)
+        learned = Hyperparameters(evidence, float(plain["n"]), float(plain["log_new"]), tree, present)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{result.path / MODEL} is damaged ({error})", "run `vber merge` again") from None
+    columns = read_values(result, fields)
+    records = _as_compared(result, fields, columns, values, np.diff(value_ptr))
+    return StoredModel(fields, tuple(plain["types"]), records, columns, learned, bool(plain["linked"]))
+
+
+def _read_json(result: OpenResult) -> dict[str, Any]:
+    path = result.path / MODEL
+    if not path.exists():
+        raise InputError(
+            f"{result.path} has no {MODEL}: it was made by an older version, or not by `vber merge`",
+            "run `vber merge` again on the same files",
+        )
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        if plain["format"] != _FORMAT:
+            raise ValueError("of another format")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is not a readable model ({error})", "run `vber merge` again") from None
+    return dict(plain)
+
+
+def model_fields(path: Path) -> tuple[str, ...]:
+    """Return the fields of the result in a directory.
+
+    Raises
+    ------
+    InputError
+        It holds no readable model.
+    """
+    return tuple(_read_json(OpenResult(path))["fields"])
+
+
+def _field_codes(table: pa.Table, fields: tuple[str, ...]) -> LongArray:
+    names = plain_text(table.column("field"))
+    return np.asarray(pc.index_in(names, pa.array(fields, names.type)).to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _read_prior(values: pa.Table, fields: tuple[str, ...], value_ptr: LongArray, alpha: np.ndarray) -> Prior:
+    form = values.column("form").to_numpy()
+    known = np.flatnonzero(~np.isnan(form.astype(np.float64)))
+    at = value_ptr[_field_codes(values, fields)[known]] + form[known].astype(np.int64)
+    base = np.full(int(value_ptr[-1]), np.nan)
+    base[at] = values.column("theta").to_numpy()[known]
+    if np.isnan(base).any():
+        raise ValueError("values.parquet does not hold every form")
+    return Prior(value_ptr, base, alpha)
+
+
+def _read_similar(table: pa.Table, fields: tuple[str, ...], value_ptr: LongArray) -> SimilarValues:
+    start = value_ptr[_field_codes(table, fields)]
+    a, b = (start + table.column(name).to_numpy() for name in ("form_a", "form_b"))
+    return SimilarValues.of(value_ptr, a, b, table.column("level").to_numpy())
+
+
+def read_values(result: OpenResult, fields: tuple[str, ...]) -> tuple[pa.DictionaryArray, ...]:
+    """Read the (N,) values of each field from records.parquet, in the order of the inputs.
+
+    Raises
+    ------
+    InputError
+        The result was made with --no-records, or is older.
+    """
+    if not result.has("records"):
+        raise InputError(
+            f"{result.path} has no records.parquet, which holds the values of the records",
+            "run `vber merge` again without --no-records",
+        )
+    columns = schema.record_columns(fields)
+    table = result.table("records", ["database", "row", *columns])
+    if len(table) != result.n_records or not _same_order(result, table):
+        raise InputError(
+            f"{result.path}: records.parquet does not list the records of assignments.parquet", "run `vber merge` again"
+        )
+    return tuple(_one_dictionary(table.column(name)) for name in columns)
+
+
+def _same_order(result: OpenResult, table: pa.Table) -> bool:
+    names = pc.index_in(plain_text(table.column("database")), pa.array(result.databases, pa.large_string()))
+    db = names.fill_null(-1).to_numpy()
+    return bool((db == result.db_of_record).all() and (table.column("row").to_numpy() == result.row).all())
+
+
+def _one_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    joined = column.unify_dictionaries().combine_chunks()
+    if isinstance(joined, pa.ChunkedArray):
+        joined = joined.chunk(0) if joined.num_chunks else pa.array([], column.type)
+    return joined
+
+
+def _as_compared(
+    result: OpenResult,
+    fields: tuple[str, ...],
+    columns: tuple[pa.DictionaryArray, ...],
+    values: pa.Table,
+    n_values: LongArray,
+) -> Records:
+    """The records' codes, from their values and the form of each value."""
+    codes = np.empty((result.n_records, len(fields)), dtype=np.int32)
+    field = _field_codes(values, fields)
+    names = pa.array(result.databases, pa.large_string())
+    for f, column in enumerate(columns):
+        own = values.filter(pa.array(field == f))
+        form = own.column("form").fill_null(-1).to_numpy().astype(np.int32)
+        text = plain_text(own.column("value"))
+        database = pc.index_in(plain_text(own.column("database")), names).fill_null(-1).to_numpy()
+        seen = column.indices.fill_null(-1).to_numpy().astype(np.int64)
+        for d in np.unique(database).tolist():
+            rows = np.flatnonzero(database == d)
+            place = pc.index_in(column.dictionary.cast(pa.large_string()), text.take(pa.array(rows)))
+            of_entry = _forms_of(place, form[rows])
+            mine = slice(None) if d < 0 else result.db_of_record == d
+            codes[mine, f] = of_entry[seen[mine]]
+        if not len(own):
+            codes[:, f] = -1
+    if bool((codes < -1).any()):
+        raise InputError(f"{result.path}: values.parquet does not hold every value", "run `vber merge` again")
+    db = result.db_of_record.astype(np.int32)
+    return Records(codes, db, n_values)
+
+
+def _forms_of(place: pa.Array, form: IntArray) -> IntArray:
+    """Form of each entry of a dictionary, −2 for one that is not known; the last one is where −1 (missing) looks."""
+    at = place.fill_null(-1).to_numpy().astype(np.int64)
+    return np.concatenate([np.where(at >= 0, form[np.maximum(at, 0)], -2), [-1]]).astype(np.int32)

@@ -27,7 +27,7 @@ from vber_cli.engine.learn import (
     without_faint,
 )
 from vber_cli.engine.moves import greedy_labels
-from vber_cli.engine.noise_posterior import HyperDraw, centred, draw_noises
+from vber_cli.engine.noise_posterior import HyperDraw, draw_noises
 from vber_cli.engine.partition_kernels import MAX_EXACT
 from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, expect, log_weights_by_blocks, tiny_posterior
 from vber_cli.model.occupancy import Occupancy
@@ -171,10 +171,9 @@ def _draws(
         near = free > _HARDLY_FREE
         against = (doubt - np.log(free) - tilt_of(model, a, b))[near]
         noises = draw_noises(
-            model, b[near], levels[near], against, learned.evidence.noise, learned.n, occupancy, n_draws, rng
-        )
-        if learned.evidence.relations.n_classes > 0:
-            noises = centred(noises, learned.evidence.noise, learned.n)
+            model, b[near], levels[near], against, learned.evidence.noise, learned.n, occupancy, n_draws, rng,
+            anchored=learned.evidence.relations.n_classes > 0,
+        )  # fmt: skip
     for drawn in noises:
         now = block_model(records, replace(learned.evidence, noise=drawn.noise))
         if occupancy.n_individuals is None:

@@ -26,6 +26,7 @@ _BURN_IN = 60
 _THIN = 12
 _BIN = 0.5  # nats
 _GRID = 48
+_FARTHEST = 10.0  # a probability is not moved to less than such a part of what was learned
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,14 @@ def draw_noises(
     occupancy: Occupancy,
     n_draws: int,
     rng: np.random.Generator,
+    *,
+    anchored: bool,
 ) -> list[HyperDraw]:
     """Draws of the noise, far enough apart to be nearly independent.
+
+    Anchored noise was learned from sure links only, because all links would draw it where it excuses relatives. There
+    every draw starts anew from what was learned, and all are moved back so that this stays their middle: they say how
+    uncertain the noise is, and not where it lies.
 
     Parameters
     ----------
@@ -83,6 +90,8 @@ def draw_noises(
         How many.
     rng
         The source of chance.
+    anchored
+        Whether the noise was learned from sure links only.
     """
     table = _tabulate(model, b, levels, against)
     chance = _chance(model)
@@ -92,37 +101,38 @@ def draw_noises(
     links = _expected_links(table, chance, start, occupancy.log_new(n_start))
     scale = min((n_records - n_start) / max(links, 1e-9), 1.0)
     noise, n, out = start, n_start, []
-    for step in range(_BURN_IN + _THIN * n_draws):
+    for step in range((0 if anchored else _BURN_IN) + _THIN * n_draws):
+        if anchored and step % _THIN == 0:
+            noise, n = start, n_start
         log_new = float(np.interp(n, grid, log_new_at))
         found, by_class = _draw_links(table, chance, noise, log_new, rng)
         noise = _draw_noise(table, chance, noise, np.asarray(by_class * scale), rng)
         n = float(np.clip(n_records - scale * found, 1.0, n_records))
-        if step >= _BURN_IN and (step - _BURN_IN) % _THIN == _THIN - 1:
+        if step % _THIN == _THIN - 1:
             out.append(HyperDraw(noise, n))
-    return out
+    out = out[-n_draws:]
+    return _centred(out, start, n_start) if anchored else out
 
 
-def centred(draws: list[HyperDraw], noise: Noise, n: float) -> list[HyperDraw]:
-    """The draws moved so that their middle is the noise and the n given, each as far from it as before.
-
-    For noise that was learned from sure links only: the draws say how uncertain it is, but not where it lies.
-    """
-    spread = [
-        [np.log(np.maximum(value, 1e-12)) for value in (d.noise.concentration, d.noise.levels, d.noise.share)]
-        for d in draws
-    ]
-    middle = [np.mean([one[i] for one in spread], axis=0) for i in range(3)]
+def _centred(draws: list[HyperDraw], noise: Noise, n: float) -> list[HyperDraw]:
+    """The draws moved so that their middle is the noise and the n given, each about as far from it as before."""
+    middle = [np.mean([part[i] for part in map(_parts, (d.noise for d in draws))], axis=0) for i in range(3)]
     n_middle = float(np.mean([d.n for d in draws]))
     out = []
-    for d, one in zip(draws, spread, strict=True):
-        alpha, levels, share = (
-            at * np.exp(value - mid)
-            for at, value, mid in zip((noise.concentration, noise.levels, noise.share), one, middle, strict=True)
+    for d in draws:
+        wrong, levels, share = (
+            np.clip(at + value - mid, at / _FARTHEST, 1.0)
+            for at, value, mid in zip(_parts(noise), _parts(d.noise), middle, strict=True)
         )
-        alpha = np.clip(alpha, MIN_CONCENTRATION, MAX_CONCENTRATION)
+        alpha = np.clip(wrong / np.maximum(1.0 - wrong, 1e-12), MIN_CONCENTRATION, MAX_CONCENTRATION)
         moved = Noise(alpha, levels / levels.sum(axis=2, keepdims=True), share / share.sum())
         out.append(HyperDraw(moved, n + d.n - n_middle))
     return out
+
+
+def _parts(noise: Noise) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mismatch rates, copy levels and class shares: the probabilities that noise consists of."""
+    return noise.concentration / (1.0 + noise.concentration), noise.levels, noise.share
 
 
 def _chance(model: BlockModel) -> FloatArray:

@@ -27,6 +27,7 @@ PROGRAM = "vber"
 COMMANDS = {
     "merge": "vber_cli.cli.merge:merge",
     "evaluate": "vber_cli.cli.evaluate:evaluate",
+    "report": "vber_cli.cli.report:report",
     "simulate": "vber_cli.cli.simulate:simulate",
     "config": "vber_cli.cli.config_cmd:config",
 }

@@ -154,7 +154,14 @@ def evaluate(directory: Path, truth_path: str) -> Evaluation:
     )
 
 
-def _read_table(path: Path, columns: list[str]) -> pa.Table:
+def read_table(path: Path, columns: list[str]) -> pa.Table:
+    """Read some columns of a result's table.
+
+    Raises
+    ------
+    InputError
+        If the file does not exist, is not readable, or lacks a column.
+    """
     if not path.exists():
         raise InputError(f"{path} does not exist", "give the directory that `vber merge` wrote")
     try:
@@ -176,7 +183,7 @@ def read_assignments(directory: Path) -> Assigned:
         If there is no readable assignments.parquet.
     """
     path = directory / "assignments.parquet"
-    table = _read_table(path, ["database", "row", "record_id", "individual"])
+    table = read_table(path, ["database", "row", "record_id", "individual"])
     if table.column("individual").null_count:
         raise InputError(f"{path} leaves records without an individual", "run `vber merge` again")
     encoded = _plain(table.column("database")).dictionary_encode()
@@ -260,7 +267,7 @@ def _calibration(
     path = directory / "links.parquet"
     if not path.exists():
         return None
-    table = _read_table(path, ["database_a", "row_a", "database_b", "row_b", "probability"])
+    table = read_table(path, ["database_a", "row_a", "database_b", "row_b", "probability"])
     width = int(assigned.row.max(initial=0)) + 1
     key = assigned.db_of_record * width + assigned.row
     order = np.argsort(key, kind="stable")

@@ -45,7 +45,7 @@ def report(directory: str, truth: str | None, out: str | None, quiet: bool) -> N
     for note in () if quiet else notes:
         click.echo(f"note: {note}", err=True)
     if path is None:
-        click.get_binary_stream("stdout").write(page.encode())
+        click.echo(page.encode(), nl=False)
         return
     write_page(path, page, GENERATOR)
     if not quiet:

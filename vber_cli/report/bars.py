@@ -40,7 +40,8 @@ def amounts_figure(amounts: Sequence[Amount]) -> Figure:
     scale = Scale(0.0, top or 1.0, 6.0, WIDTH - 12.0)
     y = 4.0
     for i, item in enumerate(amounts):
-        chart.add(Text(0.0, y + FONT, item.name), Text(WIDTH, y + FONT, item.words(), "end", "value"))
+        words = chart.label(WIDTH, y + FONT, item.words(), 0.75 * WIDTH, "end", "value")
+        chart.label(0.0, y + FONT, item.name, WIDTH - words - 10.0)
         middle = y + 29.0
         chart.add(Line(scale(0.0), middle, scale(top), middle, "grid"))
         if item.low is not None and item.high is not None:
@@ -101,12 +102,24 @@ def sizes_figure(sizes: Sequence[tuple[int, int]]) -> Figure:
 
 
 def _columns(
-    name: str, title: str, description: str, bars: Sequence[tuple[str, int]], axis: str, colours: Sequence[str] = ()
+    name: str,
+    title: str,
+    description: str,
+    bars: Sequence[tuple[str, int]],
+    axis: str,
+    colours: Sequence[str] = (),
+    edges: Sequence[str] = (),
 ) -> Chart:
-    """Upright bars of counts with their numbers above; one colour for each, or the first for all."""
+    """Upright bars of counts with their numbers above.
+
+    `colours` has one for each bar; `edges` are labels of the places between the bars, one more than bars, instead of
+    those of the bars.
+    """
     chart = Chart(name, title, description, 230.0)
     base, top = 186.0, 26.0
     step = min(WIDTH / max(len(bars), 1), 72.0)
+    if edges:  # room for the first and the last label
+        step = min(step, (WIDTH - 24.0) / max(len(bars), 1))
     left = (WIDTH - step * len(bars)) / 2.0
     most = max((number for _, number in bars), default=0) or 1
     for i, (label, number) in enumerate(bars):
@@ -116,7 +129,10 @@ def _columns(
             height = max(height, 1.5)
             chart.add(Bar(x + step * 0.1, base - height, step * 0.8, height, colours[i] if colours else "c1"))
         chart.add(Text(x + step / 2.0, base - height - 6.0, compact(number), "middle", "small"))
-        chart.label(x + step / 2.0, base + 16.0, label, step, "middle", "tick")
+        if not edges:
+            chart.label(x + step / 2.0, base + 16.0, label, step, "middle", "tick")
+    for i, label in enumerate(edges):
+        chart.label(left + i * step, base + 16.0, label, step, "middle", "tick")
     chart.add(Line(left, base, left + step * len(bars), base))
     chart.add(Text(WIDTH / 2.0, base + 36.0, axis, "middle", "axis"))
     return chart
@@ -189,6 +205,7 @@ def probabilities_figure(counts: LongArray, link_min: float | None) -> Figure:
         bars,
         "probability that the two records are one individual",
         ["c2" if doubt else "c1" for doubt in doubtful],
+        [f"{edge:.1f}" for edge in edges],
     )
     chart.legend = [("c1", "clear"), ("c2", "doubtful, 0.1 to 0.9")]
     n_doubtful = int(counts[doubtful].sum())

@@ -127,8 +127,9 @@ def decisions(records: Records, links: Links, loss: tuple[float, float]) -> Deci
 
 def hardest(records: Records, members: Members, most: int, below: float) -> list[tuple[int, float]]:
     """Individuals of the least confidence, the mean probability of their records: (position, confidence)."""
-    total = np.add.reduceat(records.probability[members.record], members.ptr[:-1]) if len(members.record) else []
-    confidence = np.asarray(total) / members.n_records
+    owner = np.repeat(np.arange(len(members.individual)), members.n_records)
+    total = np.bincount(owner, weights=records.probability[members.record], minlength=len(members.individual))
+    confidence = total / members.n_records
     order = np.argsort(confidence, kind="stable")[:most]
     return [(int(i), float(confidence[i])) for i in order if confidence[i] < below]
 

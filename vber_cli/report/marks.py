@@ -1,10 +1,11 @@
 """What a chart is drawn with: marks on a canvas of fixed width, and scales. The template turns them into SVG.
 
-Every length is in pixels of the canvas; colours are names of classes, so that light, dark and print differ in CSS alone.
+Every length is in pixels of the canvas. Colours are names of classes, so that light, dark and print differ in CSS alone.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import ClassVar
 
 from vber_cli.report.wording import fit, text_width
 
-WIDTH = 440.0
+WIDTH = 400.0
 FONT = 13.0
 SMALL = 11.5
 
@@ -147,7 +148,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 def decimals_of(values: Sequence[float]) -> int:
     """Return how many decimals tell these evenly spaced numbers apart."""
-    gaps = [abs(b - a) for a, b in zip(values, values[1:], strict=False) if b != a]
+    gaps = [abs(b - a) for a, b in itertools.pairwise(values) if b != a]
     return max(0, min(6, -math.floor(math.log10(min(gaps)) + 1e-9))) if gaps else 0
 
 

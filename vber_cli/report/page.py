@@ -250,8 +250,8 @@ def _amounts(result: Result, evaluation: Evaluation | None, n_found: int) -> lis
 
     amounts = [
         Amount("Records", float(len(result.records.row))),
-        amount("Individuals in the databases (n)", "n", float(n_found)),
-        amount("Individuals in the population (K)", "K", float(n_found)),
+        amount("Individuals recorded (n)", "n", float(n_found)),
+        amount("Population (K)", "K", float(n_found)),
     ]
     if evaluation is not None and evaluation.metrics.n_records == evaluation.n_records:
         amounts.append(Amount("Individuals in the truth", float(evaluation.metrics.n_true)))

@@ -1,7 +1,8 @@
 """Pictures of a report as Chromium shows it: `python -m tests.report.screenshots REPORT.html OUT_DIR`.
 
 Light and dark, wide and narrow, and printed. Fails if the page is wider than the window, logs an error, asks for
-anything but itself, or if two texts of a chart overlap or one is cut off. `make screenshots` runs it on the sample data.
+anything but itself, or if two texts of a chart overlap or one is cut off. `make screenshots` runs it on the
+sample data.
 """
 
 from __future__ import annotations
@@ -113,17 +114,12 @@ def chromium() -> Iterator[Browser]:
         sys.exit("Chromium is not installed (Debian, Ubuntu: the package chromium)")
     to_child, to, back, from_child = (*os.pipe(), *os.pipe())
 
-    def pipes() -> None:
-        high = [os.dup(fd) for fd in (to_child, from_child)]
-        for fd, number in zip(high, (3, 4), strict=True):
-            os.dup2(fd, number)
-
     with tempfile.TemporaryDirectory() as profile:
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe"]
         process = subprocess.Popen(
-            [found, *flags, f"--user-data-dir={profile}"],
-            close_fds=False,
-            preexec_fn=pipes,
+            # Chromium reads commands from 3 and answers on 4; only a shell can put the pipes there safely.
+            ["sh", "-c", f'exec "$0" "$@" 3<&{to_child} 4>&{from_child}', found, *flags, f"--user-data-dir={profile}"],
+            pass_fds=(to_child, from_child),
             stderr=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )

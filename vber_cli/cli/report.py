@@ -39,7 +39,7 @@ def report(directory: str, truth: str | None, out: str | None, quiet: bool) -> N
     from vber_cli.report.page import GENERATOR, make_report
 
     path = None if out == "-" else Path(out) if out else Path(directory) / DEFAULT_NAME
-    if path is not None:
+    if path is not None and (out or Path(directory).is_dir()):  # a directory that is no result is told by its reader
         check_page(path, GENERATOR)
     page, notes = make_report(Path(directory), truth)
     for note in () if quiet else notes:

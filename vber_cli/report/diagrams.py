@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vber_cli.report.figure import Figure, table
-from vber_cli.report.marks import FONT, SMALL, WIDTH, Bar, Chart, Dot, Line, Scale, Text
+from vber_cli.report.marks import SMALL, WIDTH, Bar, Chart, Dot, Line, Scale, Text
 from vber_cli.report.wording import LONGEST_NAME, NOTHING, compact, count, cut, decimal, join_names, text_width, things
 
 Overlap = Sequence[tuple[tuple[int, ...], int]]

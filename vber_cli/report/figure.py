@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vber_cli.report.marks import Chart
+from vber_cli.report.wording import cut
 
 MOST_ROWS = 200
+_LONGEST = 600  # of any cell, whatever it holds
 
 
 @dataclass(frozen=True)
@@ -64,5 +66,5 @@ class Figure:
 def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Return a table of its first `MOST_ROWS` rows; a heading that ends with # is one of numbers."""
     heads = tuple(Column(name.removesuffix("#"), name.endswith("#")) for name in columns)
-    shown = tuple(tuple(row) for row in rows[:MOST_ROWS])
+    shown = tuple(tuple(cut(cell, _LONGEST) for cell in row) for row in rows[:MOST_ROWS])
     return Table(caption, heads, shown, max(len(rows) - MOST_ROWS, 0))

@@ -1,6 +1,6 @@
 """What a chart is drawn with: marks on a canvas of fixed width, and scales. The template turns them into SVG.
 
-Every length is in pixels of the canvas. Colours are names of classes, so that light, dark and print differ in CSS alone.
+Every length is in pixels of the canvas. Colours are names of classes: light, dark and print differ in CSS alone.
 """
 
 from __future__ import annotations

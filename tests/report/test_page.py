@@ -216,6 +216,7 @@ def test_a_run_of_the_literal_updates(tmp_path):
         "expected": {"precision": None, "recall": None, "f1": None}, "noise": {"classes": [], "bic": {}},
         "relations": {"classes": [], "bic": {}}, "dependence": [], "n": {"mean": 3.0, "low": None, "high": None},
         "K": {"mean": 5.0, "low": None, "high": None}, "candidates": {"pairs": None, "recall": None},
+        "options": {"K": 5, "loss": "fp=1,fn=1"},
     }  # fmt: skip
     made = write_result(tmp_path / "out", links=None, changes=changes)
     root = check_structure(make_report(made)[0])
@@ -224,6 +225,9 @@ def test_a_run_of_the_literal_updates(tmp_path):
         "Course of the bound",
     }  # fmt: skip
     assert "mismatches assumed" in root.text
+    tiles = [tile.text for tile in root.all("dl")[0].all("div")]
+    assert any("Individuals (n)" in tile and "without an interval" in tile for tile in tiles)
+    assert any("Population (K)" in tile and "given by --K" in tile for tile in tiles)
     assert "lists no links" in root.text
 
 

@@ -189,8 +189,9 @@ def _lead(result: Result, n_found: int) -> str:
 def _tiles(result: Result, n_found: int) -> tuple[Tile, ...]:
     def between(key: str) -> str:
         found = interval(result.number(key, "low"), result.number(key, "high"))
-        return f"90% interval {found}" if found else "fixed, without an interval"
+        return f"90% interval {found}" if found else "given by --K" if fixed and key == "K" else "without an interval"
 
+    fixed = result.number("options", "K") is not None
     candidates = [result.number("candidates", key) for key in ("recall", "recall_low", "recall_high")]
     expected = result.number("expected", "f1")
     precision, recall = (percent(result.number("expected", key)) for key in ("precision", "recall"))

@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint format docs bench sample check lock clean
+.PHONY: help install demo test lint format docs bench sample screenshots check lock clean
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
@@ -32,7 +32,7 @@ endef
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
-	@echo "more: install lint format docs bench sample check lock clean"
+	@echo "more: install lint format docs bench sample screenshots check lock clean"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -93,6 +93,12 @@ sample: $(VENV)/.installed
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
+# Pictures of the sample's report, wide and narrow, light and dark, and printed, in $(OUT)-screenshots; needs Chromium.
+screenshots: $(VENV)/.installed
+	$(BIN)/vber merge --config sample_data/vber.toml --out $(OUT) --force
+	$(BIN)/vber report $(OUT) --truth sample_data/truth.csv
+	$(BIN)/python -m tests.report.screenshots $(OUT)/report.html $(OUT)-screenshots
+
 # New exact versions, for the Python in use.
 lock:
 	rm -rf $(VENV)
@@ -103,5 +109,5 @@ lock:
 	@touch $(VENV)/.installed $(VENV)/.installed-dev $(VENV)/.installed-bench
 
 clean:
-	rm -rf $(VENV) $(OUT) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/data
+	rm -rf $(VENV) $(OUT) $(OUT)-screenshots build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache benchmarks/data
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

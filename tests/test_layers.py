@@ -36,6 +36,8 @@ def test_third_parties_stay_in_their_rooms(path: Path) -> None:
         assert "click" not in names
     if not room.startswith("cli/") and room != "progress.py":
         assert "rich" not in names
+    if not room.startswith("report/"):
+        assert "jinja2" not in names
     assert not names & {"pandas", "duckdb", "hypothesis", "pytest", "tests", "benchmarks"}
 
 

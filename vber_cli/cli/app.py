@@ -32,6 +32,7 @@ COMMANDS = {
     "evaluate": "vber_cli.cli.evaluate:evaluate",
     "compare": "vber_cli.cli.compare:compare",
     "check": "vber_cli.cli.check:check",
+    "report": "vber_cli.cli.report:report",
     "simulate": "vber_cli.cli.simulate:simulate",
     "config": "vber_cli.cli.config_cmd:config",
 }

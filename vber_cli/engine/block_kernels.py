@@ -2,7 +2,9 @@
 
 A partition is `label` (N,) int32: records with the same label are one block, and a label is the number of some record
 of the component, so components never clash. Within a component everything is numbered locally, 0..m−1, as in
-`local_kernels`. Edges of a component are `edge_ptr[c] : edge_ptr[c + 1]` in `edge_a`, `edge_b`.
+`local_kernels`. Edges of a component are `edge_ptr[c] : edge_ptr[c + 1]` in `edge_a`, `edge_b`. Records that must be
+together move together (`unit_kernels`), and no step joins records that cannot be: partitions that keep to the
+constraints at the start do so ever after.
 """
 
 from __future__ import annotations
@@ -12,8 +14,19 @@ import math
 import numba as nb
 import numpy as np
 
-from vber_cli.engine.local_kernels import add_stats, block_weight, compare_kernel, joining, predictive, scratch
+from vber_cli.engine.local_kernels import add_stats, block_weight, compare_kernel, predictive, scratch
 from vber_cli.engine.special_kernels import mix64, next_uniform
+from vber_cli.engine.unit_kernels import (
+    append_unit,
+    bars,
+    bars_any,
+    following,
+    leads,
+    local_units,
+    unit_alone,
+    unit_fit,
+    unit_joining,
+)
 
 _GAIN = 1e-9  # nats a move must gain to be taken: below lies rounding
 _ALL_BLOCKS_UP_TO = 10  # in a component of so many records a record may join any block, not only its neighbours'
@@ -58,6 +71,20 @@ def _insert(i, k, block, head, follow, size):  # type: ignore[no-untyped-def]
     head[k] = i
     block[i] = k
     size[k] += 1
+
+
+@nb.njit(cache=True, nogil=True)
+def _unlink_unit(i, mate, block, head, follow, size):  # type: ignore[no-untyped-def]
+    while i >= 0:
+        _unlink(i, block, head, follow, size)
+        i = following(i, mate)
+
+
+@nb.njit(cache=True, nogil=True)
+def _insert_unit(i, k, mate, block, head, follow, size):  # type: ignore[no-untyped-def]
+    while i >= 0:
+        _insert(i, k, block, head, follow, size)
+        i = following(i, mate)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -110,7 +137,7 @@ def _neighbours(records, edge_a, edge_b, lo, hi):  # type: ignore[no-untyped-def
 def merge_kernel(  # type: ignore[no-untyped-def]
     lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, edge_order, model, log_new, label
 ):
-    """Merge blocks joined by an edge wherever that gains; edges in `edge_order`, until none is left.
+    """Merge blocks joined by an edge wherever that may be and gains; edges in `edge_order`, until none is left.
 
     Δ = Λ(a ∪ b) − Λ(a) − Λ(b) − log_new. Returns the number of merges.
     """
@@ -121,6 +148,7 @@ def merge_kernel(  # type: ignore[no-untyped-def]
         m = len(records)
         levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
         compare_kernel(records, model, levels, doubt)
+        _, _, barred = local_units(records, model.constraints)
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
         members, other = np.empty(m, np.int32), np.empty(m, np.int32)
@@ -142,6 +170,8 @@ def merge_kernel(  # type: ignore[no-untyped-def]
                     a, b = b, a
                 n_other = _members(b, head, follow, other)
                 n = _members(a, head, follow, members)
+                if bars_any(other, n_other, members, n, barred):
+                    continue
                 members[n : n + n_other] = other[:n_other]
                 n += n_other
                 members[:n].sort()
@@ -162,7 +192,7 @@ def merge_kernel(  # type: ignore[no-untyped-def]
 def reassign_kernel(  # type: ignore[no-untyped-def]
     lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, model, log_new, label
 ):
-    """Move single records to the block, or to a block of their own, that gains most. Returns the moves made."""
+    """Move single units to the block, or to a block of their own, that gains most. Returns the moves made."""
     taken = 0
     work = scratch(model)
     for c in range(lo, hi):
@@ -170,43 +200,52 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
         m = len(records)
         levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
         compare_kernel(records, model, levels, doubt)
+        lead, mate, barred = local_units(records, model.constraints)
         nbr_ptr, nbr, _ = _neighbours(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
         members = np.empty(m, np.int32)
         _link(records, label, block, head, follow, size)
         for i in range(m):
+            if not leads(i, lead):
+                continue
             home = block[i]
-            here = log_new
-            if size[home] > 1:
-                _unlink(i, block, head, follow, size)
+            alone = log_new + unit_alone(i, mate, members, records, levels, doubt, model, work)
+            here = alone
+            _unlink_unit(i, mate, block, head, follow, size)
+            if size[home] > 0:
                 n = _members(home, head, follow, members)
-                here = joining(i, members, n, records, levels, doubt, model, work)
-                _insert(i, home, block, head, follow, size)
+                here = unit_joining(i, mate, members, n, records, levels, doubt, model, work)
             best, to = here, home
-            if size[home] > 1 and log_new > best:
-                best, to = log_new, -1
-            for e in range(nbr_ptr[i], nbr_ptr[i + 1]):
-                k = block[nbr[e]]
-                if k == home or k == to:
-                    continue
-                n = _members(k, head, follow, members)
-                score = joining(i, members, n, records, levels, doubt, model, work)
-                if score > best:
-                    best, to = score, k
+            if size[home] > 0 and alone > best:
+                best, to = alone, -1
+            x = i
+            while x >= 0:
+                for e in range(nbr_ptr[x], nbr_ptr[x + 1]):
+                    k = block[nbr[e]]
+                    if k == home or k == to:
+                        continue
+                    n = _members(k, head, follow, members)
+                    if bars(i, members, n, barred):
+                        continue
+                    score = unit_joining(i, mate, members, n, records, levels, doubt, model, work)
+                    if score > best:
+                        best, to = score, k
+                x = following(x, mate)
             if to != home and best > here + _GAIN:
-                _unlink(i, block, head, follow, size)
                 if to < 0:
                     to = _free_block(i, size)
-                _insert(i, to, block, head, follow, size)
                 taken += 1
+            else:
+                to = home
+            _insert_unit(i, to, mate, block, head, follow, size)
         _publish(records, label, block)
     return taken
 
 
 @nb.njit(cache=True, nogil=True)
 def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type: ignore[no-untyped-def]
-    """Split blocks in two, grown around their two least alike records, where that gains. Returns the splits made."""
+    """Split blocks in two, grown around their two least alike records (not of one unit), where that gains. Returns the splits made."""
     taken = 0
     work = scratch(model)
     for c in range(lo, hi):
@@ -216,6 +255,7 @@ def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type:
             continue
         levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
         compare_kernel(records, model, levels, doubt)
+        lead, mate, _ = local_units(records, model.constraints)
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
         members, one, two = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32)
@@ -229,22 +269,27 @@ def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type:
             for p in range(min(n, 64)):
                 one[0] = members[p]
                 for q in range(p + 1, min(n, 64)):
+                    if len(lead) > 0 and lead[members[p]] == lead[members[q]]:
+                        continue
                     score = predictive(members[q], one, 1, records, levels, doubt, model, work)
                     if score < worst:
                         worst, at_a, at_b = score, p, q
-            one[0], two[0] = members[at_a], members[at_b]
-            n_one, n_two = 1, 1
+            if worst == np.inf:
+                continue  # nothing but one unit
+            a, b = members[at_a], members[at_b]
+            if len(lead) > 0:
+                a, b = lead[a], lead[b]
+            n_one, n_two = append_unit(a, mate, one, 0), append_unit(b, mate, two, 0)
             for p in range(n):
-                if p == at_a or p == at_b:
+                i = members[p]
+                if i == a or i == b or not leads(i, lead):
                     continue
-                with_one = predictive(members[p], one, n_one, records, levels, doubt, model, work)
-                with_two = predictive(members[p], two, n_two, records, levels, doubt, model, work)
+                with_one = unit_fit(i, mate, one, n_one, records, levels, doubt, model, work)
+                with_two = unit_fit(i, mate, two, n_two, records, levels, doubt, model, work)
                 if with_one >= with_two:
-                    one[n_one] = members[p]
-                    n_one += 1
+                    n_one = append_unit(i, mate, one, n_one)
                 else:
-                    two[n_two] = members[p]
-                    n_two += 1
+                    n_two = append_unit(i, mate, two, n_two)
             one[:n_one].sort()
             two[:n_two].sort()
             gain = log_new - block_weight(members, n, records, levels, doubt, model, work)
@@ -262,40 +307,46 @@ def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type:
 
 @nb.njit(cache=True, nogil=True)
 def _split_merge(  # type: ignore[no-untyped-def]
-    a, b, hint, records, levels, doubt, model, log_new, block, head, follow, size, stream, members, one, two, work
-):
+    a, b, hint, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow, size, stream,
+    members, one, two, work,
+):  # fmt: skip
     """One split–merge proposal for the blocks of a and b, accepted by Metropolis–Hastings.
 
-    The two halves are grown around a and b, record by record in random order, each going to a half with the
-    probability its fit gives; for a merge the same order gives the probability of the way back.
+    The two halves are grown around a and b, unit by unit in random order, each going to a half with the probability
+    its fit gives; for a merge the same order gives the probability of the way back.
     """
+    if len(lead) > 0:
+        a, b = lead[a], lead[b]
+        if a == b:
+            return
     ka, kb = block[a], block[b]
     merging = ka != kb
     n = _members(ka, head, follow, members)
     if merging:
-        n += _members(kb, head, follow, members[n:])
+        n_two = _members(kb, head, follow, two)
+        if bars_any(two, n_two, members, n, barred):
+            return
+        members[n : n + n_two] = two[:n_two]
+        n += n_two
     for i in range(n - 1, 0, -1):
         j = int(next_uniform(stream) * (i + 1))
         members[i], members[j] = members[j], members[i]
-    one[0], two[0] = a, b
-    n_one, n_two = 1, 1
+    n_one, n_two = append_unit(a, mate, one, 0), append_unit(b, mate, two, 0)
     log_q = 0.0
     for p in range(n):
         i = members[p]
-        if i == a or i == b:
+        if i == a or i == b or not leads(i, lead):
             continue
-        with_one = predictive(i, one, n_one, records, levels, doubt, model, work)
-        with_two = predictive(i, two, n_two, records, levels, doubt, model, work)
+        with_one = unit_fit(i, mate, one, n_one, records, levels, doubt, model, work)
+        with_two = unit_fit(i, mate, two, n_two, records, levels, doubt, model, work)
         log_p = -math.log1p(math.exp(min(with_two - with_one, 700.0)))
         log_not = -math.log1p(math.exp(min(with_one - with_two, 700.0)))
         first = block[i] == ka if merging else math.log(max(next_uniform(stream), 1e-300)) < log_p
         if first:
-            one[n_one] = i
-            n_one += 1
+            n_one = append_unit(i, mate, one, n_one)
             log_q += log_p
         else:
-            two[n_two] = i
-            n_two += 1
+            n_two = append_unit(i, mate, two, n_two)
             log_q += log_not
     one[:n_one].sort()
     two[:n_two].sort()
@@ -315,12 +366,12 @@ def _split_merge(  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def _gibbs_sweep(  # type: ignore[no-untyped-def]
-    order, nbr_ptr, nbr, records, levels, doubt, model, log_new, block, head, follow, size, stream,
+    order, nbr_ptr, nbr, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow, size, stream,
     members, option, score, work,
 ):  # fmt: skip
-    """Draw every record's block given the others, in random order.
+    """Draw every unit's block given the others, in random order.
 
-    A record whose block holds none of its neighbours is not moved until one joins, which keeps the sweep reversible.
+    A unit whose block holds none of its neighbours is not moved until one joins, which keeps the sweep reversible.
     """
     m = len(records)
     everyone = m <= _ALL_BLOCKS_UP_TO
@@ -328,30 +379,37 @@ def _gibbs_sweep(  # type: ignore[no-untyped-def]
         j = int(next_uniform(stream) * (i + 1))
         order[i], order[j] = order[j], order[i]
     for i in order:
+        if not leads(i, lead):
+            continue
         home = block[i]
         n_options = 1
         option[0] = -1
-        score[0] = log_new
-        reachable = size[home] == 1
-        _unlink(i, block, head, follow, size)
-        n_near = m if everyone else nbr_ptr[i + 1] - nbr_ptr[i]
-        for e in range(n_near):
-            j = e if everyone else nbr[nbr_ptr[i] + e]
-            if j == i:
-                continue
-            k = block[j]
-            known = False
-            for p in range(1, n_options):
-                if option[p] == k:
-                    known = True
-                    break
-            if known:
-                continue
-            reachable = reachable or k == home
-            n = _members(k, head, follow, members)
-            option[n_options] = k
-            score[n_options] = joining(i, members, n, records, levels, doubt, model, work)
-            n_options += 1
+        score[0] = log_new + unit_alone(i, mate, members, records, levels, doubt, model, work)
+        _unlink_unit(i, mate, block, head, follow, size)
+        reachable = size[home] == 0
+        x = i
+        while x >= 0:
+            n_near = m if everyone else nbr_ptr[x + 1] - nbr_ptr[x]
+            for e in range(n_near):
+                j = e if everyone else nbr[nbr_ptr[x] + e]
+                if j == i or (len(lead) > 0 and lead[j] == i):
+                    continue
+                k = block[j]
+                known = False
+                for p in range(1, n_options):
+                    if option[p] == k:
+                        known = True
+                        break
+                if known:
+                    continue
+                reachable = reachable or k == home
+                n = _members(k, head, follow, members)
+                if bars(i, members, n, barred):
+                    continue
+                option[n_options] = k
+                score[n_options] = unit_joining(i, mate, members, n, records, levels, doubt, model, work)
+                n_options += 1
+            x = -1 if everyone else following(x, mate)
         to = home
         if reachable:
             top = score[:n_options].max()
@@ -367,7 +425,7 @@ def _gibbs_sweep(  # type: ignore[no-untyped-def]
             to = option[p]
             if to < 0:
                 to = home if size[home] == 0 else _free_block(i, size)
-        _insert(i, to, block, head, follow, size)
+        _insert_unit(i, to, mate, block, head, follow, size)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -387,6 +445,7 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
         m = len(records)
         levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
         compare_kernel(records, model, levels, doubt)
+        lead, mate, barred = local_units(records, model.constraints)
         nbr_ptr, nbr, ends = _neighbours(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
@@ -397,8 +456,8 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
         stream[0] = mix64(np.uint64(seed) ^ mix64(np.uint64(records[0] + 1)))
         for sweep in range(n_burn + n_keep):
             _gibbs_sweep(
-                order, nbr_ptr, nbr, records, levels, doubt, model, log_new, block, head, follow, size, stream,
-                members, option, score, work,
+                order, nbr_ptr, nbr, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow,
+                size, stream, members, option, score, work,
             )  # fmt: skip
             for _ in range(max(1, m // 8)):
                 e = min(int(next_uniform(stream) * len(ends)), len(ends) - 1)
@@ -406,8 +465,8 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
                 if next_uniform(stream) < 0.5:
                     a, b = b, a
                 _split_merge(
-                    a, b, e, records, levels, doubt, model, log_new, block, head, follow, size, stream,
-                    members, one, two, work,
+                    a, b, e, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow, size,
+                    stream, members, one, two, work,
                 )  # fmt: skip
             if sweep < n_burn:
                 continue

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vber_cli.model.constraints import NO_CONSTRAINTS, Constraints
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
@@ -34,6 +35,8 @@ class BlockModel(NamedTuple):
         value, and the levels, where the parents are identical.
     value_ptr, near_ptr, near_value, near_level
         Values numbered through; for each its similar values, ascending, and their levels (CSR over values).
+    constraints
+        Who must be together and who cannot.
     """
 
     codes: IntArray
@@ -51,17 +54,21 @@ class BlockModel(NamedTuple):
     near_ptr: LongArray
     near_value: IntArray
     near_level: np.ndarray
+    constraints: Constraints
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that evidence depends on: θ with the overall α, noise, similar values, relations, dependence."""
+    """Everything that evidence depends on: θ with the overall α, noise, similar values, relations, dependence; and
+    what is decided already.
+    """
 
     prior: Prior
     noise: Noise
     similar: SimilarValues
     relations: Relations
     dependence: Dependence
+    constraints: Constraints = NO_CONSTRAINTS
 
     def unrelated(self) -> FloatArray:
         """(F, 4) float64, how often values of different individuals are at each level."""
@@ -121,6 +128,7 @@ def block_model(records: Records, evidence: Evidence) -> BlockModel:
         similar.ptr,
         similar.value,
         similar.level,
+        evidence.constraints,
     )
 
 

@@ -16,6 +16,7 @@ from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.noise_classes import choose_classes
 from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, expect
 from vber_cli.engine.relation_classes import choose_structure, refit_relations
+from vber_cli.model.constraints import n_free_pairs, unit_maximum
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.types import FloatArray, IntArray, Records
@@ -25,6 +26,7 @@ from vber_cli.model.types import FloatArray, IntArray, Records
 EDGE_LOG_ODDS = -3.0
 # Pairs below these odds hold a link in a thousand at most: they are left out while learning.
 FAINT_LOG_ODDS = -7.0
+CERTAIN_LOG_ODDS = 500.0  # of pairs that must be links; those that cannot be are no candidates
 _MAX_ROUNDS = 40
 _SWEEPS = 12
 
@@ -113,9 +115,13 @@ def with_levels(model: BlockModel, pairs: tuple[IntArray, IntArray]) -> Candidat
 
 
 def log_odds_of(model: BlockModel, pairs: CandidatePairs, log_new: float) -> FloatArray:
-    """(P,) float64: log odds of each pair being a link by itself."""
+    """(P,) float64: log odds of each pair being a link by itself; of two units, those of their likeliest pair."""
     link, doubt = pair_evidence(model, pairs.b, pairs.levels)
-    return link - doubt - log_new
+    log_odds = link - doubt - log_new
+    if not model.constraints.any:
+        return log_odds
+    together = model.constraints.standing(pairs.a, pairs.b) > 0
+    return unit_maximum(model.constraints, pairs.a, pairs.b, np.where(together, CERTAIN_LOG_ODDS, log_odds))
 
 
 def split_pairs(model: BlockModel, pairs: CandidatePairs, log_new: float) -> PairGraph:
@@ -123,7 +129,12 @@ def split_pairs(model: BlockModel, pairs: CandidatePairs, log_new: float) -> Pai
     log_odds = log_odds_of(model, pairs, log_new)
     n_records = len(model.codes)
     strong = log_odds > EDGE_LOG_ODDS
-    strong[strong] = thin(pairs.a[strong], pairs.b[strong], log_odds[strong], n_records)
+    if model.constraints.any:
+        # at first order a pair is a link if neither record has a partner: nothing that fits records of larger units
+        grouped = model.constraints.grouped
+        strong |= (grouped[pairs.a] | grouped[pairs.b]) & (log_odds > FAINT_LOG_ODDS)
+    needed = log_odds[strong] >= CERTAIN_LOG_ODDS
+    strong[strong] = thin(pairs.a[strong], pairs.b[strong], log_odds[strong], n_records, needed)
     graph = build_graph(pairs.a[strong], pairs.b[strong], n_records)
     # within a small component every pair is looked at, the weak ones too
     small = np.full(n_records, -1, dtype=np.int64)
@@ -142,7 +153,8 @@ def expectation(model: BlockModel, split: PairGraph, log_new: float, settings: S
     """The E step: one pass over the components, and the weak pairs at first order."""
     chains = None
     if split.graph.n_components > split.graph.n_small:
-        chains = Chains(split.graph, 2, greedy_labels(model, log_new, split.graph, settings.threads))
+        apart = model.constraints.leads(split.graph.n_records)
+        chains = Chains(split.graph, 2, greedy_labels(model, log_new, split.graph, settings.threads), apart)
     found = expect(
         model, log_new, split.graph, chains,
         seed=settings.seed * 7919 + number, draw=False, n_sweeps=_SWEEPS, threads=settings.threads,
@@ -219,14 +231,15 @@ def choose_relations(
     if len(pairs) == 0:
         return now, {}
     model = block_model(records, now.evidence)
-    n, possible = records.n_records, possible_levels(model)
+    possible = possible_levels(model)
+    n_pairs = n_free_pairs(model.constraints, records.n_records)
     anchor = learn_tree(
         records, now.evidence, pairs.b, pairs.a, pairs.levels, possible, settings.occupancy, settings.seed
     )
     now = replace(now, tree=anchor.dependence)
     if anchor.dependence.n_edges == 0:
         return now, {}  # where no field depends on another there are no relatives to tell from duplicates
-    found = choose_structure(model, pairs.b, pairs.levels, anchor.probability, possible, n * (n - 1) / 2, settings.seed)
+    found = choose_structure(model, pairs.b, pairs.levels, anchor.probability, possible, n_pairs, settings.seed)
     return replace(now, evidence=replace(now.evidence, noise=found.noise, relations=found.relations)), found.bic
 
 
@@ -250,6 +263,6 @@ def sharpen_relations(
     if len(known):
         hit = known[order][at] == key
         probability[hit] = found.pair_probability[order][at[hit]]
-    n = records.n_records
-    relations = refit_relations(model, pairs.b, pairs.levels, probability, now.evidence.relations, n * (n - 1) / 2)
+    n_pairs = n_free_pairs(model.constraints, records.n_records)
+    relations = refit_relations(model, pairs.b, pairs.levels, probability, now.evidence.relations, n_pairs)
     return replace(now, evidence=replace(now.evidence, relations=relations))

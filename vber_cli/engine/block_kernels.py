@@ -245,7 +245,7 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type: ignore[no-untyped-def]
-    """Split blocks in two, grown around their two least alike records (not of one unit), where that gains. Returns the splits made."""
+    """Split blocks in two, grown around their two least alike units, where that gains. Returns the splits made."""
     taken = 0
     work = scratch(model)
     for c in range(lo, hi):

@@ -59,9 +59,7 @@ class BlockModel(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that evidence depends on: θ with the overall α, noise, similar values, relations, dependence; and
-    what is decided already.
-    """
+    """Everything that evidence depends on: θ with the overall α, noise, similar values, relations, tree, constraints."""
 
     prior: Prior
     noise: Noise

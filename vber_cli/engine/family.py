@@ -69,7 +69,8 @@ class Family:
         if self._support is None:
             self._support = self._find_support(cavi.local(records, prior, counts, n_individuals, threads))
         free = cavi.local(self._free_records, prior, counts, n_individuals, threads)
-        return self._joined(free, *self._unit_rows(records, prior, counts, n_individuals), len(records.codes))
+        rows = self._unit_rows(self._support, records, prior, counts, n_individuals)
+        return self._joined(free, *rows, records.n_records)
 
     def entropy(self, linkage: Linkage) -> float:
         """H(φ) in nats, each unit's counted once."""
@@ -82,7 +83,7 @@ class Family:
         )
 
     def _find_support(self, first: Linkage) -> tuple[LongArray, IntArray]:
-        """CSR over units: where each is in the partition, and where its records lean if nobody it cannot be with does."""
+        """CSR over units: its place in the partition, and where its records lean if nobody it cannot be with does."""
         row = np.repeat(np.arange(len(self._label)), np.diff(first.ptr))
         inside = self._bound[row]
         unit = self._unit[self._constraints.lead[row[inside]]]
@@ -102,11 +103,15 @@ class Family:
         return ptr, individual[order]
 
     def _unit_rows(
-        self, records: Records, prior: Prior, counts: FieldCounts, n_individuals: int
+        self,
+        support: tuple[LongArray, IntArray],
+        records: Records,
+        prior: Prior,
+        counts: FieldCounts,
+        n_individuals: int,
     ) -> tuple[LongArray, IntArray, FloatArray, FloatArray]:
         """CSR over units of φ, and the φ of the rest; units that cannot be with others have none there."""
-        assert self._support is not None  # noqa: S101 (set by the caller)
-        ptr, individual = self._support
+        ptr, individual = support
         alpha, n_rest = prior.alpha, n_individuals - counts.n_stored
         psi_cell, psi_total = kernels.expectations_kernel(
             counts.cell_ptr, counts.cell_value, counts.cell_count, alpha, prior.concentration, counts.n_observed

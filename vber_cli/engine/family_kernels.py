@@ -32,7 +32,7 @@ def unit_scores_kernel(  # type: ignore[no-untyped-def]
     lead, ptr, individual, mate_ptr, mate, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, psi_prior,
     psi_rest, psi_rest_total,
 ):  # fmt: skip
-    """Σ over a unit's records of their scores, (E,) for the entries of its row and (U,) for one individual of the rest."""
+    """Σ over a unit's records of their scores: (E,) for the entries of its row, (U,) for an individual of the rest."""
     out = np.zeros(len(individual))
     rest = np.zeros(len(lead))
     for u in range(len(lead)):

@@ -17,7 +17,7 @@ IMPOSSIBLE = -1e9  # nats; finite, so that differences of impossible weights sta
 
 @nb.njit(cache=True, nogil=True)
 def local_units(records, constraints):  # type: ignore[no-untyped-def]
-    """The first record of each record's unit (m,), its next one or −1 (m,), and which pairs cannot be together (m, m)."""
+    """Each record's unit by its first record (m,), the unit's next record or −1 (m,), and the barred pairs (m, m)."""
     m = len(records)
     if len(constraints.lead) == 0:
         return np.empty(0, np.int32), np.empty(0, np.int32), np.empty((0, 0), np.bool_)
@@ -51,10 +51,10 @@ def bars(i, members, n, barred):  # type: ignore[no-untyped-def]
     """Whether some of the members cannot be with the unit of i."""
     if len(barred) == 0:
         return False
+    barring = 0
     for p in range(n):
-        if barred[i, members[p]]:
-            return True
-    return False
+        barring += barred[i, members[p]]
+    return barring > 0
 
 
 @nb.njit(cache=True, nogil=True)
@@ -62,10 +62,10 @@ def bars_any(ones, n_ones, others, n_others, barred):  # type: ignore[no-untyped
     """Whether two blocks hold a pair that cannot be together."""
     if len(barred) == 0:
         return False
+    barring = 0
     for p in range(n_ones):
-        if bars(ones[p], others, n_others, barred):
-            return True
-    return False
+        barring += bars(ones[p], others, n_others, barred)
+    return barring > 0
 
 
 @nb.njit(cache=True, nogil=True)
@@ -89,8 +89,7 @@ def unit_joining(i, mate, members, n, records, levels, doubt, model, work):  # t
     if free:
         return total
     members[:at].sort()
-    total = block_weight(members, at, records, levels, doubt, model, work) - without
-    return total
+    return block_weight(members, at, records, levels, doubt, model, work) - without
 
 
 @nb.njit(cache=True, nogil=True)
@@ -125,7 +124,7 @@ def append_unit(i, mate, members, n):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def possible_blocks(m, lead, barred, out):  # type: ignore[no-untyped-def]
-    """Set the weight of every subset of m records (bit masks) that splits a unit or holds a barred pair to IMPOSSIBLE."""
+    """Set the weight of each subset of m records (bit mask) that splits a unit or holds a barred pair to IMPOSSIBLE."""
     if len(lead) == 0:
         return
     unit, against = np.zeros(m, np.int64), np.zeros(m, np.int64)

@@ -215,8 +215,10 @@ def allowed_pairs(constraints: Constraints, pairs: tuple[IntArray, IntArray]) ->
     keys = [(a[~joint].astype(np.int64) << 32) | b[~joint]]
     lead = constraints.lead.astype(np.int64)
     u, v = lead[a[joint]], lead[b[joint]]
-    for key in np.unique((np.minimum(u, v) << 32) | np.maximum(u, v)).tolist():
-        keys.append(_products(_unit(constraints, key >> 32), _unit(constraints, key & 0xFFFFFFFF)))
+    keys += [
+        _products(_unit(constraints, key >> 32), _unit(constraints, key & 0xFFFFFFFF))
+        for key in np.unique((np.minimum(u, v) << 32) | np.maximum(u, v)).tolist()
+    ]
     for unit in np.flatnonzero(np.diff(constraints.mate_ptr) > 0).tolist():
         members = _unit(constraints, unit)
         i, j = np.triu_indices(len(members), 1)

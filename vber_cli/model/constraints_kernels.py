@@ -28,7 +28,7 @@ def _by_database(a, b, constraints):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def standing(a, b, constraints):  # type: ignore[no-untyped-def]
-    """+1 if the records must be one individual, −1 if they or whoever they must be with cannot be, 0 if that is free."""
+    """+1 if the records must be one individual, −1 if they, or records of their units, cannot be, 0 if that is free."""
     if len(constraints.lead) == 0:
         return 0
     u, v = constraints.lead[a], constraints.lead[b]

@@ -127,6 +127,7 @@ def test_each_kind_of_step_alone_keeps_the_posterior(rng, n_classes, parts, step
     index = {tuple(label): i for i, label in enumerate(expected.labels.tolist())}
     local = built.Local(built.model_of(case), np.arange(n))
     *given, work = local.args
+    given += local.units
     block, head, follow, size, members, one, two = (np.zeros(n, np.int32) for _ in range(7))
     option, score, order = np.zeros(n + 1, np.int32), np.zeros(n + 1), np.arange(n, dtype=np.int32)
     nbr_ptr, nbr, ends = kernels._neighbours(local.records, *edges, 0, len(edges[0]))

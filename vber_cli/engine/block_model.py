@@ -59,7 +59,7 @@ class BlockModel(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that evidence depends on: θ with the overall α, noise, similar values, relations, tree, constraints."""
+    """Everything that evidence depends on: θ with the overall α, noise, near values, relations, tree, constraints."""
 
     prior: Prior
     noise: Noise

@@ -51,7 +51,7 @@ class Anchor:
 
 @dataclass(frozen=True)
 class _Sharing:
-    """Pairs of records that share a field's value, their levels, and what is decided about them (+1, −1 or 0)."""
+    """Pairs of records that share a field's value, their levels, and what lists say of them (+1, −1 or 0)."""
 
     b: IntArray
     levels: np.ndarray
@@ -135,7 +135,7 @@ def _pairs_sharing(model: BlockModel, column: IntArray, rng: np.random.Generator
         chosen = rng.choice(len(x), _PAIRS_PER_FIELD, replace=False)
         x, y = x[chosen], y[chosen]
     a, b = np.minimum(x, y).astype(np.int32), np.maximum(x, y).astype(np.int32)
-    return _Sharing(b, pair_levels(model, a, b), model.constraints.standing(a, b))
+    return _Sharing(b, pair_levels(model, a, b), model.constraints.listed(a, b))
 
 
 def _field_evidence(model: BlockModel, evidence: Evidence, pairs: _Sharing) -> FloatArray:

@@ -61,6 +61,14 @@ class Constraints(NamedTuple):
         """(P,) int8 of pairs: 1 must be one individual, −1 cannot be, 0 free."""
         return np.asarray(standing_kernel(a, b, self))
 
+    def listed(self, a: IntArray, b: IntArray) -> np.ndarray:
+        """(P,) int8, the same by the lists of pairs alone, which say who is who.
+
+        Rules about databases say what is to be linked: what a rule leaves apart may be one person all the same, and is
+        no example of different ones.
+        """
+        return self._replace(sole=np.zeros_like(self.sole), within_only=False).standing(a, b)
+
 
 NO_CONSTRAINTS = Constraints(
     np.empty(0, np.int32),

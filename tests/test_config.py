@@ -25,6 +25,11 @@ OTHER = {
     "encoding": "latin-1",
     "prior": "uniform",
     "concentration": 0.05,
+    "no_duplicates": ("clinic",),
+    "link": True,
+    "dedupe": True,
+    "must_link": ("yes.csv",),
+    "cannot_link": ("no.csv",),
     "independent": True,
     "max_sweeps": 3,
     "tol": 1e-4,
@@ -60,7 +65,20 @@ def test_every_option_survives_toml(name):
 def test_the_digest_changes_with_what_changes_the_result(name):
     changed = MergeOptions(**{name: OTHER[name]}).digest() != MergeOptions().digest()
     assert changed == OPTIONS[name].in_digest
-    manners = {"files", "out", "threads", "max_memory", "force", "stdout", "quiet", "verbose", "log_json", "debug"}
+    manners = {
+        "files",
+        "out",
+        "must_link",
+        "cannot_link",
+        "threads",
+        "max_memory",
+        "force",
+        "stdout",
+        "quiet",
+        "verbose",
+        "log_json",
+        "debug",
+    }
     assert OPTIONS[name].in_digest == (name not in manners)
 
 

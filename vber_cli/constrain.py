@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ class Decisions:
         return tuple(f"{option}:{file.digest}" for option, files in self.files.items() for file in files)
 
     def notes(self) -> list[str]:
-        """What to tell before the run."""
+        """What to tell once the pairs are resolved."""
         out = []
         for option, _, word in _FILES:
             for file in self.files[option]:
@@ -116,19 +116,34 @@ def resolve(decisions: Decisions, encoded: Encoded) -> None:
     InputError
         An id means no record, or several.
     """
-    finder: RecordFinder | None = None
+    if not any(decisions.files.values()):
+        nobody = np.empty(0, np.int32)
+        decisions.pairs = dict.fromkeys(decisions.files, (nobody, nobody))
+        return
+    finder = RecordFinder(decisions.names, encoded.records.db_of_record, encoded.record_id)
     for option, files in decisions.files.items():
-        first, second = [], []
-        for file in files:
-            finder = finder or RecordFinder(decisions.names, encoded.records.db_of_record, encoded.record_id)
-            pairs = list(zip(file.row, file.ids, file.databases, strict=True))
-            if file.header is not None and all(finder.knows(name) for name in file.header):
-                pairs.insert(0, (0, file.header, (None, None)))  # the file begins with a pair, not with names
-            for row, ids, databases in pairs:
-                where = f"{file.path}, row {row}"
-                first.append(finder.find(ids[0], databases[0], where))
-                second.append(finder.find(ids[1], databases[1], where))
-        decisions.pairs[option] = np.array(first, np.int32), np.array(second, np.int32)
+        decisions.files[option] = [_with_first(file, finder) for file in files]
+        found = [
+            (finder.find(ids[0], owners[0], where), finder.find(ids[1], owners[1], where))
+            for file in decisions.files[option]
+            for row, ids, owners in zip(file.row, file.ids, file.databases, strict=True)
+            for where in (f"{file.path}, row {row}",)
+        ]
+        ends = np.array(found, np.int32).reshape(-1, 2)
+        decisions.pairs[option] = ends[:, 0].copy(), ends[:, 1].copy()
+
+
+def _with_first(file: DecidedPairs, finder: RecordFinder) -> DecidedPairs:
+    """The file with its first line as a pair, if that was taken for the names of columns and is none."""
+    if file.header is None or not all(finder.knows(name) for name in file.header):
+        return file
+    return replace(
+        file,
+        row=(1, *(row + 1 for row in file.row)),
+        ids=(file.header, *file.ids),
+        databases=((None, None), *file.databases),
+        header=None,
+    )
 
 
 def constraints_in_order(

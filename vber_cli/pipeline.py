@@ -165,7 +165,7 @@ def _read(options: MergeOptions, run: _Run, stdin: BinaryIO | None) -> tuple[lis
         maps=options.map,
         ids=options.id,
     )
-    for note in [*(n for d in databases for n in d.announcements), *field_map.announcements, *decisions.notes()]:
+    for note in [*(n for d in databases for n in d.announcements), *field_map.announcements]:
         run.progress.note(note)
     with run.phase("read") as phase:
         encoded = encode(
@@ -175,9 +175,9 @@ def _read(options: MergeOptions, run: _Run, stdin: BinaryIO | None) -> tuple[lis
             null_tokens=options.null,
             on_progress=phase.advance,
         )
-    for note in encoded.announcements:
-        run.progress.note(note)
     resolve(decisions, encoded)
+    for note in [*encoded.announcements, *decisions.notes()]:
+        run.progress.note(note)
     return databases, encoded, decisions
 
 

@@ -65,20 +65,8 @@ def test_every_option_survives_toml(name):
 def test_the_digest_changes_with_what_changes_the_result(name):
     changed = MergeOptions(**{name: OTHER[name]}).digest() != MergeOptions().digest()
     assert changed == OPTIONS[name].in_digest
-    manners = {
-        "files",
-        "out",
-        "must_link",
-        "cannot_link",
-        "threads",
-        "max_memory",
-        "force",
-        "stdout",
-        "quiet",
-        "verbose",
-        "log_json",
-        "debug",
-    }
+    manners = {"files", "out", "threads", "max_memory", "force", "stdout", "quiet", "verbose", "log_json", "debug"}
+    manners |= {"must_link", "cannot_link"}  # their content counts, not where it lies
     assert OPTIONS[name].in_digest == (name not in manners)
 
 
@@ -226,3 +214,14 @@ def test_nearest():
 def test_to_dict_is_plain():
     assert MergeOptions(files=("a",)).to_dict()["files"] == ["a"]
     assert list(MergeOptions().to_dict()) == list(OPTIONS)
+
+
+def test_link_and_dedupe_contradict_each_other():
+    with pytest.raises(UsageError, match="--link and --dedupe"):
+        MergeOptions(link=True, dedupe=True)
+
+
+def test_the_content_of_further_files_changes_the_digest():
+    options = MergeOptions(must_link=("a.csv",))
+    assert options.digest() == MergeOptions().digest()
+    assert len({options.digest(), options.digest(["must_link:1"]), options.digest(["cannot_link:1"])}) == 3

@@ -129,9 +129,8 @@ CONTRARY = {
 
 def test_words_and_negations_return_to_the_default(merged, tmp_path):
     path = tmp_path / "run.toml"
-    path.write_text(
-        to_toml(MergeOptions(**OTHER | {"dedupe": False, "quiet": False, "verbose": False, "log_json": False}))
-    )
+    given = OTHER | dict.fromkeys(("dedupe", "quiet", "verbose", "log_json"), False)
+    path.write_text(to_toml(MergeOptions(**given)))
     back = ["--K", "auto", "--concentration", "learned", "--threads", "auto", "--max-memory", "none", "--stdout",
             "none", "--delimiter", "auto", "--encoding", "auto", "--moves", "--no-force"]  # fmt: skip
     assert main(["merge", "--config", str(path), *back]) == 0

@@ -18,7 +18,7 @@ from tests.engine.test_block_kernels import (
 )
 from tests.engine.test_optimise import naive_bound, steady
 from vber_cli.engine import block_kernels as kernels
-from vber_cli.engine import cavi
+from vber_cli.engine import block_list_kernels, cavi
 from vber_cli.engine.block_model import block_model
 from vber_cli.engine.decide import decide
 from vber_cli.engine.family import Family, bound_records
@@ -148,11 +148,11 @@ def test_each_kind_of_step_alone_keeps_the_posterior(rng, kind, n_classes, parts
     given += local.units
     block, head, follow, size, members, one, two = (np.zeros(n, np.int32) for _ in range(7))
     option, score, order = np.zeros(n + 1, np.int32), np.zeros(n + 1), np.arange(n, dtype=np.int32)
-    nbr_ptr, nbr, ends = kernels._neighbours(local.records, *edges, 0, len(edges[0]))
+    nbr_ptr, nbr, ends = block_list_kernels.neighbours_of(local.records, *edges, 0, len(edges[0]))
     stream = np.array([7], np.uint64)
     after = np.zeros(len(expected.labels))
     for i in at:
-        kernels._link(local.records, expected.labels[i].astype(np.int32), block, head, follow, size)
+        block_list_kernels.link_blocks(local.records, expected.labels[i].astype(np.int32), block, head, follow, size)
         if step == "sweep":
             kernels._gibbs_sweep(
                 order, nbr_ptr, nbr, *given, log_new, block, head, follow, size, stream, members, option, score, work

@@ -14,6 +14,17 @@ import math
 import numba as nb
 import numpy as np
 
+from vber_cli.engine.block_list_kernels import (
+    free_block,
+    insert,
+    insert_unit,
+    link_blocks,
+    members_of,
+    neighbours_of,
+    publish_labels,
+    unlink,
+    unlink_unit,
+)
 from vber_cli.engine.local_kernels import add_stats, block_weight, compare_kernel, predictive, scratch
 from vber_cli.engine.special_kernels import mix64, next_uniform
 from vber_cli.engine.unit_kernels import (
@@ -30,107 +41,6 @@ from vber_cli.engine.unit_kernels import (
 
 _GAIN = 1e-9  # nats a move must gain to be taken: below lies rounding
 _ALL_BLOCKS_UP_TO = 10  # in a component of so many records a record may join any block, not only its neighbours'
-
-
-@nb.njit(cache=True, nogil=True)
-def _link(records, label, block, head, follow, size):  # type: ignore[no-untyped-def]
-    """Local blocks from global labels, as linked lists; the records must be ascending."""
-    head[:] = -1
-    size[:] = 0
-    for i in range(len(records) - 1, -1, -1):
-        k = np.searchsorted(records, label[records[i]])
-        block[i] = k
-        follow[i] = head[k]
-        head[k] = i
-        size[k] += 1
-
-
-@nb.njit(cache=True, nogil=True)
-def _publish(records, label, block):  # type: ignore[no-untyped-def]
-    """Global labels from local blocks."""
-    for i in range(len(records)):
-        label[records[i]] = records[block[i]]
-
-
-@nb.njit(cache=True, nogil=True)
-def _unlink(i, block, head, follow, size):  # type: ignore[no-untyped-def]
-    k = block[i]
-    if head[k] == i:
-        head[k] = follow[i]
-    else:
-        at = head[k]
-        while follow[at] != i:
-            at = follow[at]
-        follow[at] = follow[i]
-    size[k] -= 1
-
-
-@nb.njit(cache=True, nogil=True)
-def _insert(i, k, block, head, follow, size):  # type: ignore[no-untyped-def]
-    follow[i] = head[k]
-    head[k] = i
-    block[i] = k
-    size[k] += 1
-
-
-@nb.njit(cache=True, nogil=True)
-def _unlink_unit(i, mate, block, head, follow, size):  # type: ignore[no-untyped-def]
-    while i >= 0:
-        _unlink(i, block, head, follow, size)
-        i = following(i, mate)
-
-
-@nb.njit(cache=True, nogil=True)
-def _insert_unit(i, k, mate, block, head, follow, size):  # type: ignore[no-untyped-def]
-    while i >= 0:
-        _insert(i, k, block, head, follow, size)
-        i = following(i, mate)
-
-
-@nb.njit(cache=True, nogil=True)
-def _members(k, head, follow, out):  # type: ignore[no-untyped-def]
-    n = 0
-    i = head[k]
-    while i >= 0:
-        out[n] = i
-        n += 1
-        i = follow[i]
-    return n
-
-
-@nb.njit(cache=True, nogil=True)
-def _free_block(start, size):  # type: ignore[no-untyped-def]
-    """The first empty block from a hint on; there is one whenever a block splits."""
-    m = len(size)
-    for i in range(m):
-        k = (start + i) % m
-        if size[k] == 0:
-            return k
-    return -1
-
-
-@nb.njit(cache=True, nogil=True)
-def _neighbours(records, edge_a, edge_b, lo, hi):  # type: ignore[no-untyped-def]
-    """The component's edges lo..hi-1 as local CSR, neighbours in the order of the edges."""
-    m = len(records)
-    ptr = np.zeros(m + 1, np.int64)
-    ends = np.empty((hi - lo, 2), np.int32)
-    for e in range(lo, hi):
-        ends[e - lo, 0] = np.searchsorted(records, edge_a[e])
-        ends[e - lo, 1] = np.searchsorted(records, edge_b[e])
-        ptr[ends[e - lo, 0] + 1] += 1
-        ptr[ends[e - lo, 1] + 1] += 1
-    for i in range(m):
-        ptr[i + 1] += ptr[i]
-    fill = ptr[:-1].copy()
-    nbr = np.empty(2 * (hi - lo), np.int32)
-    for e in range(hi - lo):
-        i, j = ends[e, 0], ends[e, 1]
-        nbr[fill[i]] = j
-        nbr[fill[j]] = i
-        fill[i] += 1
-        fill[j] += 1
-    return ptr, nbr, ends
 
 
 @nb.njit(cache=True, nogil=True)
@@ -152,10 +62,10 @@ def merge_kernel(  # type: ignore[no-untyped-def]
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
         members, other = np.empty(m, np.int32), np.empty(m, np.int32)
-        _link(records, label, block, head, follow, size)
+        link_blocks(records, label, block, head, follow, size)
         weight = np.zeros(m)
         for k in range(m):
-            n = _members(k, head, follow, members)
+            n = members_of(k, head, follow, members)
             members[:n].sort()
             weight[k] = block_weight(members, n, records, levels, doubt, model, work)
         again = True
@@ -168,8 +78,8 @@ def merge_kernel(  # type: ignore[no-untyped-def]
                     continue
                 if size[a] < size[b]:
                     a, b = b, a
-                n_other = _members(b, head, follow, other)
-                n = _members(a, head, follow, members)
+                n_other = members_of(b, head, follow, other)
+                n = members_of(a, head, follow, members)
                 if bars_any(other, n_other, members, n, barred):
                     continue
                 members[n : n + n_other] = other[:n_other]
@@ -178,13 +88,13 @@ def merge_kernel(  # type: ignore[no-untyped-def]
                 together = block_weight(members, n, records, levels, doubt, model, work)
                 if together - weight[a] - weight[b] - log_new > _GAIN:
                     for p in range(n_other):
-                        _unlink(other[p], block, head, follow, size)
-                        _insert(other[p], a, block, head, follow, size)
+                        unlink(other[p], block, head, follow, size)
+                        insert(other[p], a, block, head, follow, size)
                     weight[a] = together
                     weight[b] = 0.0
                     taken += 1
                     again = True
-        _publish(records, label, block)
+        publish_labels(records, label, block)
     return taken
 
 
@@ -201,20 +111,20 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
         levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
         compare_kernel(records, model, levels, doubt)
         lead, mate, barred = local_units(records, model.constraints)
-        nbr_ptr, nbr, _ = _neighbours(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
+        nbr_ptr, nbr, _ = neighbours_of(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
         members = np.empty(m, np.int32)
-        _link(records, label, block, head, follow, size)
+        link_blocks(records, label, block, head, follow, size)
         for i in range(m):
             if not leads(i, lead):
                 continue
             home = block[i]
             alone = log_new + unit_alone(i, mate, members, records, levels, doubt, model, work)
             here = alone
-            _unlink_unit(i, mate, block, head, follow, size)
+            unlink_unit(i, mate, block, head, follow, size)
             if size[home] > 0:
-                n = _members(home, head, follow, members)
+                n = members_of(home, head, follow, members)
                 here = unit_joining(i, mate, members, n, records, levels, doubt, model, work)
             best, to = here, home
             if size[home] > 0 and alone > best:
@@ -225,7 +135,7 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
                     k = block[nbr[e]]
                     if k == home or k == to:
                         continue
-                    n = _members(k, head, follow, members)
+                    n = members_of(k, head, follow, members)
                     if bars(i, members, n, barred):
                         continue
                     score = unit_joining(i, mate, members, n, records, levels, doubt, model, work)
@@ -234,12 +144,12 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
                 x = following(x, mate)
             if to != home and best > here + _GAIN:
                 if to < 0:
-                    to = _free_block(i, size)
+                    to = free_block(i, size)
                 taken += 1
             else:
                 to = home
-            _insert_unit(i, to, mate, block, head, follow, size)
-        _publish(records, label, block)
+            insert_unit(i, to, mate, block, head, follow, size)
+        publish_labels(records, label, block)
     return taken
 
 
@@ -259,11 +169,11 @@ def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type:
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
         members, one, two = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32)
-        _link(records, label, block, head, follow, size)
+        link_blocks(records, label, block, head, follow, size)
         for k in range(m):
             if size[k] < 3:
                 continue
-            n = _members(k, head, follow, members)
+            n = members_of(k, head, follow, members)
             members[:n].sort()
             worst, at_a, at_b = np.inf, 0, 1
             for p in range(min(n, 64)):
@@ -296,12 +206,12 @@ def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type:
             gain += block_weight(one, n_one, records, levels, doubt, model, work)
             gain += block_weight(two, n_two, records, levels, doubt, model, work)
             if gain > _GAIN:
-                to = _free_block(k, size)
+                to = free_block(k, size)
                 for p in range(n_two):
-                    _unlink(two[p], block, head, follow, size)
-                    _insert(two[p], to, block, head, follow, size)
+                    unlink(two[p], block, head, follow, size)
+                    insert(two[p], to, block, head, follow, size)
                 taken += 1
-        _publish(records, label, block)
+        publish_labels(records, label, block)
     return taken
 
 
@@ -321,9 +231,9 @@ def _split_merge(  # type: ignore[no-untyped-def]
             return
     ka, kb = block[a], block[b]
     merging = ka != kb
-    n = _members(ka, head, follow, members)
+    n = members_of(ka, head, follow, members)
     if merging:
-        n_two = _members(kb, head, follow, two)
+        n_two = members_of(kb, head, follow, two)
         if bars_any(two, n_two, members, n, barred):
             return
         members[n : n + n_two] = two[:n_two]
@@ -358,10 +268,10 @@ def _split_merge(  # type: ignore[no-untyped-def]
         ratio = -ratio
     if math.log(max(next_uniform(stream), 1e-300)) >= ratio:
         return
-    to = ka if merging else _free_block(hint, size)
+    to = ka if merging else free_block(hint, size)
     for p in range(n_two):
-        _unlink(two[p], block, head, follow, size)
-        _insert(two[p], to, block, head, follow, size)
+        unlink(two[p], block, head, follow, size)
+        insert(two[p], to, block, head, follow, size)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -385,7 +295,7 @@ def _gibbs_sweep(  # type: ignore[no-untyped-def]
         n_options = 1
         option[0] = -1
         score[0] = log_new + unit_alone(i, mate, members, records, levels, doubt, model, work)
-        _unlink_unit(i, mate, block, head, follow, size)
+        unlink_unit(i, mate, block, head, follow, size)
         reachable = size[home] == 0
         x = i
         while x >= 0:
@@ -403,7 +313,7 @@ def _gibbs_sweep(  # type: ignore[no-untyped-def]
                 if known:
                     continue
                 reachable = reachable or k == home
-                n = _members(k, head, follow, members)
+                n = members_of(k, head, follow, members)
                 if bars(i, members, n, barred):
                     continue
                 option[n_options] = k
@@ -424,8 +334,8 @@ def _gibbs_sweep(  # type: ignore[no-untyped-def]
                 p += 1
             to = option[p]
             if to < 0:
-                to = home if size[home] == 0 else _free_block(i, size)
-        _insert_unit(i, to, mate, block, head, follow, size)
+                to = home if size[home] == 0 else free_block(i, size)
+        insert_unit(i, to, mate, block, head, follow, size)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -446,11 +356,11 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
         levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
         compare_kernel(records, model, levels, doubt)
         lead, mate, barred = local_units(records, model.constraints)
-        nbr_ptr, nbr, ends = _neighbours(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
+        nbr_ptr, nbr, ends = neighbours_of(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
         members, one, two = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32)
-        _link(records, label, block, head, follow, size)
+        link_blocks(records, label, block, head, follow, size)
         order = np.arange(m).astype(np.int32)
         option, score = np.empty(m + 1, np.int32), np.empty(m + 1, np.float64)
         stream[0] = mix64(np.uint64(seed) ^ mix64(np.uint64(records[0] + 1)))
@@ -480,12 +390,12 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
                     blocks[sweep - n_burn] += 1.0
         for k in range(m):
             if size[k] > 1:
-                n = _members(k, head, follow, members)
+                n = members_of(k, head, follow, members)
                 members[:n].sort()
                 add_stats(
                     members, n, weight * n_keep, records, levels, doubt, model, work, stats, class_weight, repeats
                 )
-        _publish(records, label, block)
+        publish_labels(records, label, block)
 
 
 @nb.njit(cache=True, nogil=True)

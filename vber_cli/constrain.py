@@ -54,6 +54,12 @@ class Decisions:
         """Which files were read, and for what."""
         return tuple(f"{option}:{file.digest}" for option, files in self.files.items() for file in files)
 
+    def keys(self) -> tuple[list[tuple[IntArray, IntArray]], tuple[str, ...] | None]:
+        """What tells records of the same content apart: the decided pairs, and the databases' names; if anything."""
+        pairs = list(self.pairs.values())
+        decided = self.within_only or bool(self.sole.any()) or any(len(a) for a, _ in pairs)
+        return (pairs, self.names) if decided else ([], None)
+
     def notes(self) -> list[str]:
         """What to tell once the pairs are resolved."""
         out = []

@@ -123,7 +123,7 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
     with ResultDirectory(options.out, force=options.force) as result:
         databases, encoded, decisions = _read(options, run, stdin)
         compared = _compare(options, run, encoded, [d.name for d in databases])
-        order = canonical_order(compared.records, [decisions.pairs[name] for name in sorted(decisions.pairs)])
+        order = canonical_order(compared.records, *decisions.keys())
         constraints = constraints_in_order(decisions, encoded.records, order, encoded, options.K)
         _check_options(options, run, compared.records)
         trace: list[tuple[Step, float]] = []
@@ -198,7 +198,9 @@ def _compare(options: MergeOptions, run: _Run, encoded: Encoded, names: list[str
     return compared
 
 
-def canonical_order(records: Records, pairs: Sequence[tuple[IntArray, IntArray]] = ()) -> LongArray:
+def canonical_order(
+    records: Records, pairs: Sequence[tuple[IntArray, IntArray]] = (), names: Sequence[str] | None = None
+) -> LongArray:
     """(N,) int64: the records in an order that depends on their content only.
 
     Everything seeded then comes out the same whatever the order of the rows and the files, up to which of several
@@ -214,7 +216,9 @@ def canonical_order(records: Records, pairs: Sequence[tuple[IntArray, IntArray]]
     for out, (a, b) in zip(decided, pairs, strict=True):
         np.add.at(out, a, h[b])
         np.add.at(out, b, h[a])
-    return np.lexsort((*decided, records.db_of_record, h)).astype(np.int64)
+    # databases by name, not by their place on the command line, where rules may tell them apart
+    database = records.db_of_record if names is None else np.argsort(np.argsort(names))[records.db_of_record]
+    return np.lexsort((database, *decided, h)).astype(np.int64)
 
 
 def in_order(records: Records, order: LongArray) -> Records:

@@ -133,7 +133,7 @@ def test_gibbs_meets_the_sum_over_allowed_partitions(rng, kind, n_classes, parts
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("n_classes", "parts"), STRUCTURES)
-@pytest.mark.parametrize("step", ["split and merge", "sweep"])
+@pytest.mark.parametrize("step", ["split and merge", "sweep", "swap"])
 def test_each_kind_of_step_alone_keeps_the_posterior(rng, kind, n_classes, parts, step):
     n, log_new, n_draws = 5, 0.5, 4000
     case = naive.make_case(rng, n, "people", n_classes, parts)
@@ -157,6 +157,9 @@ def test_each_kind_of_step_alone_keeps_the_posterior(rng, kind, n_classes, parts
             kernels._gibbs_sweep(
                 order, nbr_ptr, nbr, *given, log_new, block, head, follow, size, stream, members, option, score, work
             )
+        elif step == "swap":
+            for _ in range(8):
+                kernels._swap(*given, block, head, follow, size, stream, one, two, work)
         else:
             for _ in range(4):
                 e = rng.integers(len(ends))
@@ -168,6 +171,22 @@ def test_each_kind_of_step_alone_keeps_the_posterior(rng, kind, n_classes, parts
     p = expected.probability
     assert after[p == 0].sum() == 0
     assert np.all(np.abs(after / n_draws - p) <= naive.four_errors(p * (1 - p), n_draws))
+
+
+def test_rivals_for_one_place_change_it(rng):
+    """Ten copies of one record, two of which cannot be together: whichever is with the others leaves by a swap only."""
+    n, log_new = 10, -3.0
+    case = naive.make_case(rng, n, "constant")
+    case = case.of(prior=case.prior.with_concentration(np.full(3, 1e-3)))
+    case = case.of(noise=type(case.noise).single(case.prior.concentration))
+    rules = decided.Rules((), ((3, 7),), np.zeros(n, np.int32), np.zeros(1, bool), False)
+    sampler = Sampler(case, log_new, built.all_pairs(n), np.where(np.arange(n) == 7, 7, 0).astype(np.int32))
+    sampler.model = constrained(case, rules)
+    found = np.mean([sampler.batch(5, 40, seed)[0] for seed in range(20)], axis=0)
+    first = dict(zip(zip(*(side.tolist() for side in built.all_pairs(n)), strict=True), found, strict=False))
+    assert first[0, 3] == pytest.approx(0.5, abs=0.1)
+    assert first[0, 7] == pytest.approx(0.5, abs=0.1)
+    assert first[3, 7] == 0.0
 
 
 @SEEDS

@@ -275,6 +275,40 @@ def _split_merge(  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
+def _swap(  # type: ignore[no-untyped-def]
+    records, levels, doubt, model, lead, mate, barred, block, head, follow, size, stream, one, two, work
+):
+    """Propose that two units which cannot be together change places, by Metropolis–Hastings.
+
+    Where each would fit the other's block, single moves would have to pass through far less probable partitions. The
+    pair is drawn whatever the partition, and the way back is the same pair.
+    """
+    m = len(records)
+    u, v = lead[int(next_uniform(stream) * m)], lead[int(next_uniform(stream) * m)]
+    if not barred[u, v]:
+        return
+    ku, kv = block[u], block[v]
+    n_one, n_two = members_of(ku, head, follow, one), members_of(kv, head, follow, two)
+    one[:n_one].sort()
+    two[:n_two].sort()
+    gain = -block_weight(one, n_one, records, levels, doubt, model, work)
+    gain -= block_weight(two, n_two, records, levels, doubt, model, work)
+    unlink_unit(u, mate, block, head, follow, size)
+    unlink_unit(v, mate, block, head, follow, size)
+    n_one, n_two = members_of(ku, head, follow, one), members_of(kv, head, follow, two)
+    if n_one + n_two > 0 and not bars(v, one, n_one, barred) and not bars(u, two, n_two, barred):
+        n_one, n_two = append_unit(v, mate, one, n_one), append_unit(u, mate, two, n_two)
+        one[:n_one].sort()
+        two[:n_two].sort()
+        gain += block_weight(one, n_one, records, levels, doubt, model, work)
+        gain += block_weight(two, n_two, records, levels, doubt, model, work)
+        if math.log(max(next_uniform(stream), 1e-300)) < gain:
+            ku, kv = kv, ku
+    insert_unit(u, ku, mate, block, head, follow, size)
+    insert_unit(v, kv, mate, block, head, follow, size)
+
+
+@nb.njit(cache=True, nogil=True)
 def _gibbs_sweep(  # type: ignore[no-untyped-def]
     order, nbr_ptr, nbr, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow, size, stream,
     members, option, score, work,
@@ -378,6 +412,12 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
                     a, b, e, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow, size,
                     stream, members, one, two, work,
                 )  # fmt: skip
+            if len(barred) > 0:
+                for _ in range(m):
+                    _swap(
+                        records, levels, doubt, model, lead, mate, barred, block, head, follow, size, stream,
+                        one, two, work,
+                    )  # fmt: skip
             if sweep < n_burn:
                 continue
             for e in range(len(ends)):

@@ -127,7 +127,10 @@ class Family:
         top = np.maximum(np.maximum.reduceat(score, ptr[:-1]), rest) if len(score) else rest
         phi, rest = np.exp(score - top[unit]), np.exp(rest - top)
         total = np.bincount(unit, weights=phi, minlength=len(self._leads)) + rest
-        return ptr, individual, phi / total[unit], rest / total
+        kept = score >= top[unit] - kernels.NEGLIGIBLE
+        size = np.bincount(unit[kept], minlength=len(self._leads))
+        ptr = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
+        return ptr, individual[kept], (phi / total[unit])[kept], rest / total
 
     def _joined(
         self,

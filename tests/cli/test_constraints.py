@@ -25,14 +25,14 @@ from tests.cli.merging import (
     write_rows,
 )
 
-N_RECORDS, N_DATABASES = 270, 3
+N_RECORDS, N_DATABASES = 180, 3
 
 
 @pytest.fixture(scope="module")
 def files(vber: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Three simulated databases, whose ids differ from each other."""
     folder = tmp_path_factory.mktemp("constraints")
-    sizes = ["--records", str(N_RECORDS), "--databases", str(N_DATABASES), "--individuals", "120", "--seed", "5"]
+    sizes = ["--records", str(N_RECORDS), "--databases", str(N_DATABASES), "--individuals", "80", "--seed", "5"]
     subprocess.run([vber, "simulate", str(folder / "drawn"), *sizes], check=True, capture_output=True)
     out = []
     for i, path in enumerate(sorted((folder / "drawn").glob("*.csv"))):
@@ -108,7 +108,7 @@ def test_decided_pairs_hold_and_the_order_of_rows_decides_nothing(
     rng = np.random.default_rng(4)
     apart = [pair for pair in itertools.combinations(ids, 2) if place[pair[0]] != place[pair[1]]]
     together = [pair for pair in itertools.combinations(ids, 2) if place[pair[0]] == place[pair[1]]]
-    must = [apart[i] for i in rng.choice(len(apart), 10, replace=False)]
+    must = [apart[i] for i in rng.choice(len(apart), 3, replace=False)]
     unit = {end for pair in must for end in pair}
     cannot = [pair for pair in together if not unit & set(pair)]
     given = ["--must-link", pairs_file(tmp_path / "must.csv", must)]
@@ -128,8 +128,8 @@ def test_decided_pairs_hold_and_the_order_of_rows_decides_nothing(
             if other not in (a, b):
                 assert linked.get(frozenset((a, other))) == linked.get(frozenset((b, other)))
     counted = merged.summary["constraints"]
-    assert (counted["must_link"]["pairs"], counted["cannot_link"]["pairs"]) == (10, len(cannot))
-    assert "10 pairs decided as together" in merged.errors
+    assert (counted["must_link"]["pairs"], counted["cannot_link"]["pairs"]) == (3, len(cannot))
+    assert "3 pairs decided as together" in merged.errors
     shuffled = []
     for file in files:
         header, rows = rows_of(file)

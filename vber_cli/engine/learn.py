@@ -239,7 +239,10 @@ def choose_relations(
     now = replace(now, tree=anchor.dependence)
     if anchor.dependence.n_edges == 0:
         return now, {}  # where no field depends on another there are no relatives to tell from duplicates
-    found = choose_structure(model, pairs.b, pairs.levels, anchor.probability, possible, n_pairs, settings.seed)
+    together = model.constraints.standing(pairs.a, pairs.b) > 0
+    found = choose_structure(
+        model, pairs.b, pairs.levels, anchor.probability, possible, n_pairs, settings.seed, together
+    )
     return replace(now, evidence=replace(now.evidence, noise=found.noise, relations=found.relations)), found.bic
 
 

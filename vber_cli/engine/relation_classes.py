@@ -61,6 +61,7 @@ class _Pairs:
     scale: float
     n_pairs: float
     seed: int
+    certain: np.ndarray
 
 
 def anchored_noise(possible: np.ndarray) -> Noise:
@@ -96,6 +97,7 @@ def choose_structure(
     possible: np.ndarray,
     n_pairs: float,
     seed: int,
+    certain: np.ndarray | None = None,
 ) -> Structure:
     """Fit structures with 0, 1, 2, … classes of relations from anchored starts, and keep the one with the best BIC.
 
@@ -113,14 +115,17 @@ def choose_structure(
         Number of all pairs of records.
     seed
         Of samples and starts.
+    certain
+        (P,) bool, pairs that are known to be links.
     """
+    certain = np.zeros(len(b), dtype=bool) if certain is None else certain
     rng = np.random.default_rng([seed, 6])
     scale = 1.0
     if len(b) > _SAMPLE:
         chosen = np.sort(rng.choice(len(b), _SAMPLE, replace=False))
         scale = len(b) / _SAMPLE
-        b, levels, anchor = b[chosen], levels[chosen], anchor[chosen]
-    pairs = _Pairs(model, b, levels, anchor, possible, scale, n_pairs, seed)
+        b, levels, anchor, certain = b[chosen], levels[chosen], anchor[chosen], certain[chosen]
+    pairs = _Pairs(model, b, levels, anchor, possible, scale, n_pairs, seed, certain)
     best: tuple[Relations, Noise] | None = None
     bic: dict[int, float] = {}
     for n_classes in RELATION_COUNTS:
@@ -192,6 +197,7 @@ def _responsibilities(
     part = np.exp(log_odds - top[:, None])
     total = np.exp(-top) + part.sum(axis=1)
     part /= total[:, None]
+    part[pairs.certain] = np.arange(part.shape[1]) == 0
     return part[:, 0], part[:, 1:], top + np.log(total)
 
 
@@ -275,7 +281,9 @@ def refit_relations(
         clear = clear[:: int(np.ceil(scale))]
         scale = float((probability < _CLEAR).sum()) / len(clear)
     possible = np.ones((levels.shape[1], N_LEVELS), dtype=bool)
-    pairs = _Pairs(model, b[clear], levels[clear], probability[clear], possible, scale, n_pairs, 0)
+    pairs = _Pairs(
+        model, b[clear], levels[clear], probability[clear], possible, scale, n_pairs, 0, np.zeros(len(clear), bool)
+    )
     level, odds = relations.levels, relations.odds
     nothing = np.full(len(clear), -np.inf)
     for _ in range(_EM_ROUNDS):

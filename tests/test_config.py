@@ -25,6 +25,11 @@ OTHER = {
     "encoding": "latin-1",
     "prior": "uniform",
     "concentration": 0.05,
+    "no_duplicates": ("clinic",),
+    "link": True,
+    "dedupe": True,
+    "must_link": ("yes.csv",),
+    "cannot_link": ("no.csv",),
     "independent": True,
     "max_sweeps": 3,
     "tol": 1e-4,
@@ -64,6 +69,7 @@ def test_the_digest_changes_with_what_changes_the_result(name):
     manners = {
         "files", "out", "threads", "max_memory", "force", "stdout", "records", "quiet", "verbose", "log_json", "debug",
     }  # fmt: skip
+    manners |= {"must_link", "cannot_link"}  # their content counts, not where it lies
     assert OPTIONS[name].in_digest == (name not in manners)
 
 
@@ -211,3 +217,14 @@ def test_nearest():
 def test_to_dict_is_plain():
     assert MergeOptions(files=("a",)).to_dict()["files"] == ["a"]
     assert list(MergeOptions().to_dict()) == list(OPTIONS)
+
+
+def test_link_and_dedupe_contradict_each_other():
+    with pytest.raises(UsageError, match="--link and --dedupe"):
+        MergeOptions(link=True, dedupe=True)
+
+
+def test_the_content_of_further_files_changes_the_digest():
+    options = MergeOptions(must_link=("a.csv",))
+    assert options.digest() == MergeOptions().digest()
+    assert len({options.digest(), options.digest(["must_link:1"]), options.digest(["cannot_link:1"])}) == 3

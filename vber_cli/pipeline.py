@@ -18,18 +18,28 @@ from vber_cli.candidates.audit import Certificate, audit
 from vber_cli.candidates.join import Pairs, choose_threshold, join, make_scorer
 from vber_cli.candidates.plan import Plan, key_columns, make_plan
 from vber_cli.config import MergeOptions
+from vber_cli.constrain import (
+    Decisions,
+    constraints_in_order,
+    occupancy_of,
+    read_decisions,
+    resolve,
+    summary_of,
+    too_few,
+)
 from vber_cli.encode.codebook import Encoded, encode
 from vber_cli.encode.comparison import Comparison, compare, types_asked_for
 from vber_cli.encode.fields import FieldMap, map_fields
 from vber_cli.engine import infer
 from vber_cli.engine.block_model import block_model, exact_evidence
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
-from vber_cli.engine.learn import Hyperparameters, Settings, tilt_of
+from vber_cli.engine.learn import CERTAIN_LOG_ODDS, Hyperparameters, Settings, tilt_of
 from vber_cli.engine.optimise import Step
 from vber_cli.errors import BudgetError, UsageError
 from vber_cli.io.tables import Database, open_database, resolve_sources
 from vber_cli.io.write import ResultDirectory
 from vber_cli.model import evidence
+from vber_cli.model.constraints import Constraints, TooFewIndividualsError, allowed_pairs, n_free_pairs
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.order import canonical_order, in_order
 from vber_cli.model.prior import DEFAULT_CONCENTRATION, make_prior
@@ -109,15 +119,22 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
     if not options.moves and options.K is None:
         raise UsageError("--no-moves needs a fixed number of individuals", "give one with --K, or leave out --no-moves")
     with ResultDirectory(options.out, force=options.force) as result:
-        databases, encoded = _read(options, run, stdin)
+        databases, encoded, decisions = _read(options, run, stdin)
         compared = _compare(options, run, encoded, [d.name for d in databases])
-        order = canonical_order(compared.records)
+        order = canonical_order(compared.records, *decisions.keys())
+        constraints = constraints_in_order(decisions, encoded.records, order, encoded, options.K)
         _check_options(options, run, compared.records)
         trace: list[tuple[Step, float]] = []
-        found, search = _infer(options, run, encoded.records, compared, order, trace)
+        try:
+            found, search = _infer(options, run, encoded.records, compared, order, constraints, trace)
+        except TooFewIndividualsError as error:
+            raise too_few(error) from None
         learned = _hyperparameters(found, search, compared.records)
         provenance = Provenance.of(
-            options.seed, options.digest(), [d.name for d in databases], [d.digest() for d in databases]
+            options.seed,
+            options.digest(decisions.digests),
+            [d.name for d in databases],
+            [d.digest() for d in databases],
         )
         with run.phase("write"):
             written = write_tables(result, options, provenance, encoded, compared, order, found, learned.log_new, trace)
@@ -127,6 +144,7 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
             )  # fmt: skip
         summary = {
             **summarise(options, provenance, databases, encoded, compared, found, search, written),
+            "constraints": summary_of(decisions, constraints),
             "warnings": run.warnings,
             "seconds": run.timings,
             "peak_memory_bytes": peak_memory(),
@@ -156,8 +174,9 @@ def map_columns(options: MergeOptions, databases: Sequence[Database]) -> FieldMa
     )
 
 
-def _read(options: MergeOptions, run: _Run, stdin: BinaryIO | None) -> tuple[list[Database], Encoded]:
+def _read(options: MergeOptions, run: _Run, stdin: BinaryIO | None) -> tuple[list[Database], Encoded, Decisions]:
     databases = open_databases(options, stdin)
+    decisions = read_decisions(options, [d.name for d in databases])
     field_map = map_columns(options, databases)
     for note in [*(n for d in databases for n in d.announcements), *field_map.announcements]:
         run.progress.note(note)
@@ -169,9 +188,10 @@ def _read(options: MergeOptions, run: _Run, stdin: BinaryIO | None) -> tuple[lis
             null_tokens=options.null,
             on_progress=phase.advance,
         )
-    for note in encoded.announcements:
+    resolve(decisions, encoded)
+    for note in [*encoded.announcements, *decisions.notes()]:
         run.progress.note(note)
-    return databases, encoded
+    return databases, encoded, decisions
 
 
 def _compare(options: MergeOptions, run: _Run, encoded: Encoded, names: list[str]) -> Comparison:
@@ -224,6 +244,7 @@ def _infer(
     encoded: Records,
     compared: Comparison,
     order: LongArray,
+    constraints: Constraints,
     trace: list[tuple[Step, float]],
 ) -> tuple[infer.Result, Search | None]:
     records, as_read = in_order(compared.records, order), in_order(encoded, order)
@@ -239,7 +260,7 @@ def _infer(
         phase.advance()
 
     settings = Settings(
-        Occupancy(records.n_records, options.K), fixed is None, options.prior == "empirical",
+        occupancy_of(constraints, records.n_records, options.K), fixed is None, options.prior == "empirical",
         fixed is None and not options.independent, options.seed, threads,
     )  # fmt: skip
     if not options.moves:
@@ -250,10 +271,10 @@ def _infer(
                 max_sweeps=options.max_sweeps, tol=options.tol, on_step=on_step,
             )  # fmt: skip
         return found, None
-    candidates = Candidates(records, compared, order, settings.occupancy, options.seed, threads)
+    candidates = Candidates(records, compared, order, settings.occupancy, constraints, options.seed, threads)
     with run.phase("learn") as phase:
         settings = replace(settings, on_round=phase.advance)
-        start_from = infer.first_guess(records, prior, compared.similar, settings)
+        start_from = infer.first_guess(records, prior, compared.similar, settings, constraints)
         learned = infer.learn_from(records, candidates.find, start_from, settings)
     alpha = learned.hyperparameters.evidence.prior.concentration
     shown_prior = make_prior(as_read, options.prior, alpha)
@@ -266,10 +287,11 @@ def _infer(
             max_sweeps=options.max_sweeps, tol=options.tol, loss=options.loss_weights,
             missed_share=1.0 - certificate.recall, on_step=on_step, on_draw=phase.advance,
         )  # fmt: skip
-    search = Search(learned, certificate, candidates.plan, len(learned.pairs), candidates.pairs.compared)
+    possible = n_free_pairs(constraints, records.n_records)
+    search = Search(learned, certificate, candidates.plan, len(learned.pairs), candidates.pairs.compared, possible)
     if found.optimum.forced:
-        free_k = replace(settings, occupancy=Occupancy(records.n_records), on_round=lambda: None)
-        start_from = infer.first_guess(records, prior, compared.similar, free_k)
+        free_k = replace(settings, occupancy=replace(settings.occupancy, n_individuals=None), on_round=lambda: None)
+        start_from = infer.first_guess(records, prior, compared.similar, free_k, constraints)
         free = infer.learn_from(records, candidates.find, start_from, free_k)
         run.warn(
             f"--K {options.K:,} is fewer than the data show: about {free.hyperparameters.n:,.0f} individuals are "
@@ -294,16 +316,24 @@ class Candidates:
     """Finds candidate pairs under given hyperparameters, and keeps the last plan and pairs for the certificate."""
 
     def __init__(
-        self, records: Records, compared: Comparison, order: LongArray, occupancy: Occupancy, seed: int, threads: int
+        self,
+        records: Records,
+        compared: Comparison,
+        order: LongArray,
+        occupancy: Occupancy,
+        constraints: Constraints,
+        seed: int,
+        threads: int,
     ) -> None:
-        self._records, self._occupancy, self._seed, self._threads = records, occupancy, seed, threads
+        self._records, self._occupancy, self._constraints = records, occupancy, constraints
+        self._seed, self._threads = seed, threads
         self._key_codes = np.ascontiguousarray(compared.key_codes[order])
         self._key_field = compared.key_field
         self.plan = Plan((), 1.0, True)
         self.pairs = Pairs(np.empty(0, np.int32), np.empty(0, np.int32), 0)
 
     def find(self, now: Hyperparameters) -> tuple[IntArray, IntArray]:
-        """Plan and join."""
+        """Plan and join; drop the pairs that cannot be links, and add those that must."""
         prior, noise = now.evidence.prior, now.evidence.noise
         entropy = evidence.collision_entropy(prior)
         identical = evidence.agreement_rate(prior) * (noise.share[:, None] * noise.levels[:, :, 0]).sum(axis=0)
@@ -311,7 +341,8 @@ class Candidates:
         scorer = make_scorer(self._records, prior, now.evidence.similar, noise)
         threshold = choose_threshold(scorer, self._even(now), self._seed)
         self.plan = make_plan(columns, entropy, evidence.mismatch_evidence(prior), threshold, self._seed)
-        self.pairs = join(self._key_codes, self.plan, scorer, threshold, self._threads)
+        found = join(self._key_codes, self.plan, scorer, threshold, self._threads)
+        self.pairs = Pairs(*allowed_pairs(self._constraints, (found.a, found.b)), found.compared)
         return self.pairs.a, self.pairs.b
 
     def _even(self, now: Hyperparameters) -> float:
@@ -326,6 +357,8 @@ class Candidates:
         def evidence_of(a: IntArray, b: IntArray) -> FloatArray:
             first, second = np.minimum(a, b), np.maximum(a, b)
             link, doubt = pair_evidence(model, second, pair_levels(model, first, second))
-            return link - doubt + tilt_of(model, first, second)
+            known = self._constraints.standing(a, b)
+            free = link - doubt + tilt_of(model, first, second)
+            return np.where(known == 0, free, known * CERTAIN_LOG_ODDS)
 
         return audit(self.pairs, scorer, now.log_new, self._even(now), evidence_of, self._seed, self._threads)

@@ -26,6 +26,11 @@ TYPED = {
     "encoding": ["--encoding=latin-1"],
     "prior": ["--prior", "uniform"],
     "concentration": ["--concentration", "0.05"],
+    "no_duplicates": ["--no-duplicates", "clinic"],
+    "link": ["--link"],
+    "dedupe": ["--dedupe"],
+    "must_link": ["--must-link", "yes.csv"],
+    "cannot_link": ["--cannot-link", "no.csv"],
     "independent": ["--independent"],
     "max_sweeps": ["--max-sweeps", "3"],
     "tol": ["--tol", "1e-4"],
@@ -99,6 +104,11 @@ CONTRARY = {
     "encoding": 'encoding = "utf-8"',
     "prior": 'prior = "empirical"',
     "concentration": "concentration = 0.5",
+    "no_duplicates": 'no-duplicates = ["q"]',
+    "link": "link = false",
+    "dedupe": "dedupe = false",
+    "must_link": 'must-link = ["q"]',
+    "cannot_link": 'cannot-link = ["q"]',
     "independent": "independent = false",
     "max_sweeps": "max-sweeps = 9",
     "tol": "tol = 1e-3",
@@ -121,7 +131,8 @@ CONTRARY = {
 
 def test_words_and_negations_return_to_the_default(merged, tmp_path):
     path = tmp_path / "run.toml"
-    path.write_text(to_toml(MergeOptions(**OTHER | {"quiet": False, "verbose": False, "log_json": False})))
+    given = OTHER | dict.fromkeys(("dedupe", "quiet", "verbose", "log_json"), False)
+    path.write_text(to_toml(MergeOptions(**given)))
     back = ["--K", "auto", "--concentration", "learned", "--threads", "auto", "--max-memory", "none", "--stdout",
             "none", "--delimiter", "auto", "--encoding", "auto", "--moves", "--records", "--no-force"]  # fmt: skip
     assert main(["merge", "--config", str(path), *back]) == 0

@@ -6,6 +6,7 @@ import numpy as np
 
 from vber_cli.engine.block_model import Evidence, block_model
 from vber_cli.engine.local_kernels import compare_kernel, scratch
+from vber_cli.engine.unit_kernels import local_units
 
 
 def evidence_of(case):
@@ -25,6 +26,7 @@ class Local:
         self.levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
         self.doubt = np.zeros((m, m))
         compare_kernel(self.records, model, self.levels, self.doubt)
+        self.units = local_units(self.records, model.constraints)
         self.args = (self.records, self.levels, self.doubt, model, scratch(model))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.engine import built, naive
 from vber_cli.engine import block_kernels as kernels
+from vber_cli.engine import block_list_kernels
 from vber_cli.engine.graph import build_graph
 from vber_cli.engine.local_kernels import N_STATS
 from vber_cli.engine.posterior import Chains, expect
@@ -127,14 +128,15 @@ def test_each_kind_of_step_alone_keeps_the_posterior(rng, n_classes, parts, step
     index = {tuple(label): i for i, label in enumerate(expected.labels.tolist())}
     local = built.Local(built.model_of(case), np.arange(n))
     *given, work = local.args
+    given += local.units
     block, head, follow, size, members, one, two = (np.zeros(n, np.int32) for _ in range(7))
     option, score, order = np.zeros(n + 1, np.int32), np.zeros(n + 1), np.arange(n, dtype=np.int32)
-    nbr_ptr, nbr, ends = kernels._neighbours(local.records, *edges, 0, len(edges[0]))
+    nbr_ptr, nbr, ends = block_list_kernels.neighbours_of(local.records, *edges, 0, len(edges[0]))
     stream = np.array([7], np.uint64)
     after = np.zeros(len(expected.labels))
     moved = 0
     for i in at:
-        kernels._link(local.records, expected.labels[i].astype(np.int32), block, head, follow, size)
+        block_list_kernels.link_blocks(local.records, expected.labels[i].astype(np.int32), block, head, follow, size)
         if step == "sweep":
             kernels._gibbs_sweep(
                 order, nbr_ptr, nbr, *given, log_new, block, head, follow, size, stream, members, option, score, work

@@ -143,3 +143,36 @@ def test_the_posterior_of_k_is_calibrated(rng):
         cumulative = np.cumsum(p)
         inside += k[np.searchsorted(cumulative, 0.05)] <= n_individuals <= k[np.searchsorted(cumulative, 0.95)]
     assert abs(inside / trials - 0.9) < 4 * math.sqrt(0.09 / trials)
+
+
+def test_databases_without_duplicates_are_drawn_without_replacement():
+    """Two lists of which each holds everyone once at most: h(n) is the hypergeometric of capture and recapture."""
+    one, two = 30, 20
+    occupancy = Occupancy(one + two, None, (one, two))
+    n = 40.0  # ten in both
+    k, p = occupancy.posterior(n)
+    both = one + two - n
+    # p(both | K): two of the second list's records fall among the first's, the rest outside; and p(K) ∝ 1 / K
+    log_p = gammaln(k - one + 1) - gammaln(k - one - (two - both) + 1) + gammaln(k - two + 1) - gammaln(k + 1)
+    log_p -= np.log(k)
+    expected = np.exp(log_p - log_p.max())
+    np.testing.assert_allclose(p, expected / expected.sum(), rtol=1e-6)
+    assert k.min() == n
+    assert 45 <= occupancy.mean(n) <= 62  # by 30 · 20 / 10 it is 60, and 1 / K draws that down
+    # drawn with replacement the same n would speak for far more people, since no list repeats anyone
+    assert Occupancy(one + two).mean(n) > 1.5 * occupancy.mean(n)
+
+
+def test_a_list_without_duplicates_alone_says_nothing_of_k():
+    k, p = Occupancy(25, None, (25,)).posterior(25.0)
+    assert k.min() == 25
+    density = p / np.gradient(k) * k
+    np.testing.assert_allclose(density[5:-5], density[5], rtol=0.2)
+
+
+@pytest.mark.parametrize("n_individuals", [None, 400])
+def test_shared_out_among_databases_one_more_individual_weighs_its_share(n_individuals):
+    plain, shared = Occupancy(100, n_individuals), Occupancy(100, n_individuals, (), np.log(2.0))
+    assert shared.log_new(80.0) == pytest.approx(plain.log_new(80.0) - np.log(2.0))
+    assert shared.log_h(81) - shared.log_h(80) == pytest.approx(plain.log_h(81) - plain.log_h(80) - np.log(2.0))
+    np.testing.assert_allclose(shared.posterior(80.0)[1], plain.posterior(80.0)[1], rtol=1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -164,6 +164,49 @@ class MergeOptions:
         low=0,
         low_open=True,
     )
+    no_duplicates: tuple[str, ...] = _opt(
+        (),
+        "list",
+        "model",
+        "No two records of this database are the same individual. Repeatable.",
+        metavar="DB",
+        check_text=check_name,
+    )
+    link: bool = _opt(
+        False,
+        "flag",
+        "model",
+        "Link records of different databases only: no database has duplicates.",
+        off_flag=True,
+    )
+    dedupe: bool = _opt(
+        False,
+        "flag",
+        "model",
+        "Link records of one database only: no individual is in two of them.",
+        off_flag=True,
+    )
+    must_link: tuple[str, ...] = _opt(
+        (),
+        "list",
+        "model",
+        "Pairs that are the same individual: a table of record ids, id_a and id_b or its first two columns; DB:ID, or "
+        "database_a and database_b, where databases share ids. With a column decision only its rows with yes. "
+        "Repeatable.",
+        metavar="FILE",
+        in_digest=False,
+        check_text=check_name,
+    )
+    cannot_link: tuple[str, ...] = _opt(
+        (),
+        "list",
+        "model",
+        "Pairs that are different individuals, as for --must-link; with a column decision only its rows with no. "
+        "Repeatable.",
+        metavar="FILE",
+        in_digest=False,
+        check_text=check_name,
+    )
     independent: bool = _opt(
         False,
         "flag",
@@ -296,6 +339,8 @@ class MergeOptions:
         if self.quiet and (self.verbose or self.log_json):
             other = "--verbose" if self.verbose else "--log-json"
             raise UsageError(f"--quiet and {other} contradict each other", f"leave out --quiet or {other}")
+        if self.link and self.dedupe:
+            raise UsageError("--link and --dedupe contradict each other", "leave out one of them")
 
     @property
     def loss_weights(self) -> tuple[float, float]:
@@ -307,12 +352,15 @@ class MergeOptions:
         """The memory budget in bytes, None without one."""
         return None if self.max_memory is None else parse_memory(self.max_memory)
 
-    def digest(self) -> str:
+    def digest(self, files: Sequence[str] = ()) -> str:
         """Return the SHA-256 of the options that can change what is found.
 
-        Paths are left out: the digests of the inputs stand for the files, wherever they lie.
+        Paths are left out: the digests of the inputs stand for the databases, wherever they lie, and `files` for what
+        else was read.
         """
         chosen = {name: getattr(self, name) for name, option in OPTIONS.items() if option.in_digest}
+        if files:
+            chosen["decided"] = list(files)
         return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode("ascii")).hexdigest()
 
     def to_dict(self) -> dict[str, object]:

@@ -2,7 +2,9 @@
 
 A partition is `label` (N,) int32: records with the same label are one block, and a label is the number of some record
 of the component, so components never clash. Within a component everything is numbered locally, 0..m−1, as in
-`local_kernels`. Edges of a component are `edge_ptr[c] : edge_ptr[c + 1]` in `edge_a`, `edge_b`.
+`local_kernels`. Edges of a component are `edge_ptr[c] : edge_ptr[c + 1]` in `edge_a`, `edge_b`. Records that must be
+together move together (`unit_kernels`), and no step joins records that cannot be: partitions that keep to the
+constraints at the start do so ever after.
 """
 
 from __future__ import annotations
@@ -12,105 +14,40 @@ import math
 import numba as nb
 import numpy as np
 
-from vber_cli.engine.local_kernels import add_stats, block_weight, compare_kernel, joining, predictive, scratch
+from vber_cli.engine.block_list_kernels import (
+    free_block,
+    insert,
+    insert_unit,
+    link_blocks,
+    members_of,
+    neighbours_of,
+    publish_labels,
+    unlink,
+    unlink_unit,
+)
+from vber_cli.engine.local_kernels import add_stats, block_weight, compare_kernel, predictive, scratch
 from vber_cli.engine.special_kernels import mix64, next_uniform
+from vber_cli.engine.unit_kernels import (
+    append_unit,
+    bars,
+    bars_any,
+    following,
+    leads,
+    local_units,
+    unit_alone,
+    unit_fit,
+    unit_joining,
+)
 
 _GAIN = 1e-9  # nats a move must gain to be taken: below lies rounding
 _ALL_BLOCKS_UP_TO = 10  # in a component of so many records a record may join any block, not only its neighbours'
 
 
 @nb.njit(cache=True, nogil=True)
-def _link(records, label, block, head, follow, size):  # type: ignore[no-untyped-def]
-    """Local blocks from global labels, as linked lists; the records must be ascending."""
-    head[:] = -1
-    size[:] = 0
-    for i in range(len(records) - 1, -1, -1):
-        k = np.searchsorted(records, label[records[i]])
-        block[i] = k
-        follow[i] = head[k]
-        head[k] = i
-        size[k] += 1
-
-
-@nb.njit(cache=True, nogil=True)
-def _publish(records, label, block):  # type: ignore[no-untyped-def]
-    """Global labels from local blocks."""
-    for i in range(len(records)):
-        label[records[i]] = records[block[i]]
-
-
-@nb.njit(cache=True, nogil=True)
-def _unlink(i, block, head, follow, size):  # type: ignore[no-untyped-def]
-    k = block[i]
-    if head[k] == i:
-        head[k] = follow[i]
-    else:
-        at = head[k]
-        while follow[at] != i:
-            at = follow[at]
-        follow[at] = follow[i]
-    size[k] -= 1
-
-
-@nb.njit(cache=True, nogil=True)
-def _insert(i, k, block, head, follow, size):  # type: ignore[no-untyped-def]
-    follow[i] = head[k]
-    head[k] = i
-    block[i] = k
-    size[k] += 1
-
-
-@nb.njit(cache=True, nogil=True)
-def _members(k, head, follow, out):  # type: ignore[no-untyped-def]
-    n = 0
-    i = head[k]
-    while i >= 0:
-        out[n] = i
-        n += 1
-        i = follow[i]
-    return n
-
-
-@nb.njit(cache=True, nogil=True)
-def _free_block(start, size):  # type: ignore[no-untyped-def]
-    """The first empty block from a hint on; there is one whenever a block splits."""
-    m = len(size)
-    for i in range(m):
-        k = (start + i) % m
-        if size[k] == 0:
-            return k
-    return -1
-
-
-@nb.njit(cache=True, nogil=True)
-def _neighbours(records, edge_a, edge_b, lo, hi):  # type: ignore[no-untyped-def]
-    """The component's edges lo..hi-1 as local CSR, neighbours in the order of the edges."""
-    m = len(records)
-    ptr = np.zeros(m + 1, np.int64)
-    ends = np.empty((hi - lo, 2), np.int32)
-    for e in range(lo, hi):
-        ends[e - lo, 0] = np.searchsorted(records, edge_a[e])
-        ends[e - lo, 1] = np.searchsorted(records, edge_b[e])
-        ptr[ends[e - lo, 0] + 1] += 1
-        ptr[ends[e - lo, 1] + 1] += 1
-    for i in range(m):
-        ptr[i + 1] += ptr[i]
-    fill = ptr[:-1].copy()
-    nbr = np.empty(2 * (hi - lo), np.int32)
-    for e in range(hi - lo):
-        i, j = ends[e, 0], ends[e, 1]
-        nbr[fill[i]] = j
-        nbr[fill[j]] = i
-        fill[i] += 1
-        fill[j] += 1
-    return ptr, nbr, ends
-
-
-@nb.njit(cache=True, nogil=True)
 def merge_kernel(  # type: ignore[no-untyped-def]
     lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, edge_order, model, log_new, label
 ):
-    """Merge blocks joined by an edge wherever that gains; edges in `edge_order`, until none is left.
+    """Merge blocks joined by an edge wherever that may be and gains; edges in `edge_order`, until none is left.
 
     Δ = Λ(a ∪ b) − Λ(a) − Λ(b) − log_new. Returns the number of merges.
     """
@@ -121,13 +58,14 @@ def merge_kernel(  # type: ignore[no-untyped-def]
         m = len(records)
         levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
         compare_kernel(records, model, levels, doubt)
+        _, _, barred = local_units(records, model.constraints)
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
         members, other = np.empty(m, np.int32), np.empty(m, np.int32)
-        _link(records, label, block, head, follow, size)
+        link_blocks(records, label, block, head, follow, size)
         weight = np.zeros(m)
         for k in range(m):
-            n = _members(k, head, follow, members)
+            n = members_of(k, head, follow, members)
             members[:n].sort()
             weight[k] = block_weight(members, n, records, levels, doubt, model, work)
         again = True
@@ -140,21 +78,23 @@ def merge_kernel(  # type: ignore[no-untyped-def]
                     continue
                 if size[a] < size[b]:
                     a, b = b, a
-                n_other = _members(b, head, follow, other)
-                n = _members(a, head, follow, members)
+                n_other = members_of(b, head, follow, other)
+                n = members_of(a, head, follow, members)
+                if bars_any(other, n_other, members, n, barred):
+                    continue
                 members[n : n + n_other] = other[:n_other]
                 n += n_other
                 members[:n].sort()
                 together = block_weight(members, n, records, levels, doubt, model, work)
                 if together - weight[a] - weight[b] - log_new > _GAIN:
                     for p in range(n_other):
-                        _unlink(other[p], block, head, follow, size)
-                        _insert(other[p], a, block, head, follow, size)
+                        unlink(other[p], block, head, follow, size)
+                        insert(other[p], a, block, head, follow, size)
                     weight[a] = together
                     weight[b] = 0.0
                     taken += 1
                     again = True
-        _publish(records, label, block)
+        publish_labels(records, label, block)
     return taken
 
 
@@ -162,7 +102,7 @@ def merge_kernel(  # type: ignore[no-untyped-def]
 def reassign_kernel(  # type: ignore[no-untyped-def]
     lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, model, log_new, label
 ):
-    """Move single records to the block, or to a block of their own, that gains most. Returns the moves made."""
+    """Move single units to the block, or to a block of their own, that gains most. Returns the moves made."""
     taken = 0
     work = scratch(model)
     for c in range(lo, hi):
@@ -170,43 +110,52 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
         m = len(records)
         levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
         compare_kernel(records, model, levels, doubt)
-        nbr_ptr, nbr, _ = _neighbours(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
+        lead, mate, barred = local_units(records, model.constraints)
+        nbr_ptr, nbr, _ = neighbours_of(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
         members = np.empty(m, np.int32)
-        _link(records, label, block, head, follow, size)
+        link_blocks(records, label, block, head, follow, size)
         for i in range(m):
+            if not leads(i, lead):
+                continue
             home = block[i]
-            here = log_new
-            if size[home] > 1:
-                _unlink(i, block, head, follow, size)
-                n = _members(home, head, follow, members)
-                here = joining(i, members, n, records, levels, doubt, model, work)
-                _insert(i, home, block, head, follow, size)
+            alone = log_new + unit_alone(i, mate, members, records, levels, doubt, model, work)
+            here = alone
+            unlink_unit(i, mate, block, head, follow, size)
+            if size[home] > 0:
+                n = members_of(home, head, follow, members)
+                here = unit_joining(i, mate, members, n, records, levels, doubt, model, work)
             best, to = here, home
-            if size[home] > 1 and log_new > best:
-                best, to = log_new, -1
-            for e in range(nbr_ptr[i], nbr_ptr[i + 1]):
-                k = block[nbr[e]]
-                if k == home or k == to:
-                    continue
-                n = _members(k, head, follow, members)
-                score = joining(i, members, n, records, levels, doubt, model, work)
-                if score > best:
-                    best, to = score, k
+            if size[home] > 0 and alone > best:
+                best, to = alone, -1
+            x = i
+            while x >= 0:
+                for e in range(nbr_ptr[x], nbr_ptr[x + 1]):
+                    k = block[nbr[e]]
+                    if k == home or k == to:
+                        continue
+                    n = members_of(k, head, follow, members)
+                    if bars(i, members, n, barred):
+                        continue
+                    score = unit_joining(i, mate, members, n, records, levels, doubt, model, work)
+                    if score > best:
+                        best, to = score, k
+                x = following(x, mate)
             if to != home and best > here + _GAIN:
-                _unlink(i, block, head, follow, size)
                 if to < 0:
-                    to = _free_block(i, size)
-                _insert(i, to, block, head, follow, size)
+                    to = free_block(i, size)
                 taken += 1
-        _publish(records, label, block)
+            else:
+                to = home
+            insert_unit(i, to, mate, block, head, follow, size)
+        publish_labels(records, label, block)
     return taken
 
 
 @nb.njit(cache=True, nogil=True)
 def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type: ignore[no-untyped-def]
-    """Split blocks in two, grown around their two least alike records, where that gains. Returns the splits made."""
+    """Split blocks in two, grown around their two least alike units, where that gains. Returns the splits made."""
     taken = 0
     work = scratch(model)
     for c in range(lo, hi):
@@ -216,86 +165,98 @@ def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type:
             continue
         levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
         compare_kernel(records, model, levels, doubt)
+        lead, mate, _ = local_units(records, model.constraints)
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
         members, one, two = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32)
-        _link(records, label, block, head, follow, size)
+        link_blocks(records, label, block, head, follow, size)
         for k in range(m):
             if size[k] < 3:
                 continue
-            n = _members(k, head, follow, members)
+            n = members_of(k, head, follow, members)
             members[:n].sort()
             worst, at_a, at_b = np.inf, 0, 1
             for p in range(min(n, 64)):
                 one[0] = members[p]
                 for q in range(p + 1, min(n, 64)):
+                    if len(lead) > 0 and lead[members[p]] == lead[members[q]]:
+                        continue
                     score = predictive(members[q], one, 1, records, levels, doubt, model, work)
                     if score < worst:
                         worst, at_a, at_b = score, p, q
-            one[0], two[0] = members[at_a], members[at_b]
-            n_one, n_two = 1, 1
+            if worst == np.inf:
+                continue  # nothing but one unit
+            a, b = members[at_a], members[at_b]
+            if len(lead) > 0:
+                a, b = lead[a], lead[b]
+            n_one, n_two = append_unit(a, mate, one, 0), append_unit(b, mate, two, 0)
             for p in range(n):
-                if p == at_a or p == at_b:
+                i = members[p]
+                if i == a or i == b or not leads(i, lead):
                     continue
-                with_one = predictive(members[p], one, n_one, records, levels, doubt, model, work)
-                with_two = predictive(members[p], two, n_two, records, levels, doubt, model, work)
+                with_one = unit_fit(i, mate, one, n_one, records, levels, doubt, model, work)
+                with_two = unit_fit(i, mate, two, n_two, records, levels, doubt, model, work)
                 if with_one >= with_two:
-                    one[n_one] = members[p]
-                    n_one += 1
+                    n_one = append_unit(i, mate, one, n_one)
                 else:
-                    two[n_two] = members[p]
-                    n_two += 1
+                    n_two = append_unit(i, mate, two, n_two)
             one[:n_one].sort()
             two[:n_two].sort()
             gain = log_new - block_weight(members, n, records, levels, doubt, model, work)
             gain += block_weight(one, n_one, records, levels, doubt, model, work)
             gain += block_weight(two, n_two, records, levels, doubt, model, work)
             if gain > _GAIN:
-                to = _free_block(k, size)
+                to = free_block(k, size)
                 for p in range(n_two):
-                    _unlink(two[p], block, head, follow, size)
-                    _insert(two[p], to, block, head, follow, size)
+                    unlink(two[p], block, head, follow, size)
+                    insert(two[p], to, block, head, follow, size)
                 taken += 1
-        _publish(records, label, block)
+        publish_labels(records, label, block)
     return taken
 
 
 @nb.njit(cache=True, nogil=True)
 def _split_merge(  # type: ignore[no-untyped-def]
-    a, b, hint, records, levels, doubt, model, log_new, block, head, follow, size, stream, members, one, two, work
-):
+    a, b, hint, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow, size, stream,
+    members, one, two, work,
+):  # fmt: skip
     """One split–merge proposal for the blocks of a and b, accepted by Metropolis–Hastings.
 
-    The two halves are grown around a and b, record by record in random order, each going to a half with the
-    probability its fit gives; for a merge the same order gives the probability of the way back.
+    The two halves are grown around a and b, unit by unit in random order, each going to a half with the probability
+    its fit gives; for a merge the same order gives the probability of the way back.
     """
+    if len(lead) > 0:
+        a, b = lead[a], lead[b]
+        if a == b:
+            return
     ka, kb = block[a], block[b]
     merging = ka != kb
-    n = _members(ka, head, follow, members)
+    n = members_of(ka, head, follow, members)
     if merging:
-        n += _members(kb, head, follow, members[n:])
+        n_two = members_of(kb, head, follow, two)
+        if bars_any(two, n_two, members, n, barred):
+            return
+        members[n : n + n_two] = two[:n_two]
+        n += n_two
     for i in range(n - 1, 0, -1):
         j = int(next_uniform(stream) * (i + 1))
         members[i], members[j] = members[j], members[i]
-    one[0], two[0] = a, b
-    n_one, n_two = 1, 1
+    n_one, n_two = append_unit(a, mate, one, 0), append_unit(b, mate, two, 0)
     log_q = 0.0
     for p in range(n):
         i = members[p]
-        if i == a or i == b:
+        if i == a or i == b or not leads(i, lead):
             continue
-        with_one = predictive(i, one, n_one, records, levels, doubt, model, work)
-        with_two = predictive(i, two, n_two, records, levels, doubt, model, work)
+        with_one = unit_fit(i, mate, one, n_one, records, levels, doubt, model, work)
+        with_two = unit_fit(i, mate, two, n_two, records, levels, doubt, model, work)
         log_p = -math.log1p(math.exp(min(with_two - with_one, 700.0)))
         log_not = -math.log1p(math.exp(min(with_one - with_two, 700.0)))
         first = block[i] == ka if merging else math.log(max(next_uniform(stream), 1e-300)) < log_p
         if first:
-            one[n_one] = i
-            n_one += 1
+            n_one = append_unit(i, mate, one, n_one)
             log_q += log_p
         else:
-            two[n_two] = i
-            n_two += 1
+            n_two = append_unit(i, mate, two, n_two)
             log_q += log_not
     one[:n_one].sort()
     two[:n_two].sort()
@@ -307,20 +268,54 @@ def _split_merge(  # type: ignore[no-untyped-def]
         ratio = -ratio
     if math.log(max(next_uniform(stream), 1e-300)) >= ratio:
         return
-    to = ka if merging else _free_block(hint, size)
+    to = ka if merging else free_block(hint, size)
     for p in range(n_two):
-        _unlink(two[p], block, head, follow, size)
-        _insert(two[p], to, block, head, follow, size)
+        unlink(two[p], block, head, follow, size)
+        insert(two[p], to, block, head, follow, size)
+
+
+@nb.njit(cache=True, nogil=True)
+def _swap(  # type: ignore[no-untyped-def]
+    records, levels, doubt, model, lead, mate, barred, block, head, follow, size, stream, one, two, work
+):
+    """Propose that two units which cannot be together change places, by Metropolis–Hastings.
+
+    Where each would fit the other's block, single moves would have to pass through far less probable partitions. The
+    pair is drawn whatever the partition, and the way back is the same pair.
+    """
+    m = len(records)
+    u, v = lead[int(next_uniform(stream) * m)], lead[int(next_uniform(stream) * m)]
+    if not barred[u, v]:
+        return
+    ku, kv = block[u], block[v]
+    n_one, n_two = members_of(ku, head, follow, one), members_of(kv, head, follow, two)
+    one[:n_one].sort()
+    two[:n_two].sort()
+    gain = -block_weight(one, n_one, records, levels, doubt, model, work)
+    gain -= block_weight(two, n_two, records, levels, doubt, model, work)
+    unlink_unit(u, mate, block, head, follow, size)
+    unlink_unit(v, mate, block, head, follow, size)
+    n_one, n_two = members_of(ku, head, follow, one), members_of(kv, head, follow, two)
+    if n_one + n_two > 0 and not bars(v, one, n_one, barred) and not bars(u, two, n_two, barred):
+        n_one, n_two = append_unit(v, mate, one, n_one), append_unit(u, mate, two, n_two)
+        one[:n_one].sort()
+        two[:n_two].sort()
+        gain += block_weight(one, n_one, records, levels, doubt, model, work)
+        gain += block_weight(two, n_two, records, levels, doubt, model, work)
+        if math.log(max(next_uniform(stream), 1e-300)) < gain:
+            ku, kv = kv, ku
+    insert_unit(u, ku, mate, block, head, follow, size)
+    insert_unit(v, kv, mate, block, head, follow, size)
 
 
 @nb.njit(cache=True, nogil=True)
 def _gibbs_sweep(  # type: ignore[no-untyped-def]
-    order, nbr_ptr, nbr, records, levels, doubt, model, log_new, block, head, follow, size, stream,
+    order, nbr_ptr, nbr, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow, size, stream,
     members, option, score, work,
 ):  # fmt: skip
-    """Draw every record's block given the others, in random order.
+    """Draw every unit's block given the others, in random order.
 
-    A record whose block holds none of its neighbours is not moved until one joins, which keeps the sweep reversible.
+    A unit whose block holds none of its neighbours is not moved until one joins, which keeps the sweep reversible.
     """
     m = len(records)
     everyone = m <= _ALL_BLOCKS_UP_TO
@@ -328,30 +323,37 @@ def _gibbs_sweep(  # type: ignore[no-untyped-def]
         j = int(next_uniform(stream) * (i + 1))
         order[i], order[j] = order[j], order[i]
     for i in order:
+        if not leads(i, lead):
+            continue
         home = block[i]
         n_options = 1
         option[0] = -1
-        score[0] = log_new
-        reachable = size[home] == 1
-        _unlink(i, block, head, follow, size)
-        n_near = m if everyone else nbr_ptr[i + 1] - nbr_ptr[i]
-        for e in range(n_near):
-            j = e if everyone else nbr[nbr_ptr[i] + e]
-            if j == i:
-                continue
-            k = block[j]
-            known = False
-            for p in range(1, n_options):
-                if option[p] == k:
-                    known = True
-                    break
-            if known:
-                continue
-            reachable = reachable or k == home
-            n = _members(k, head, follow, members)
-            option[n_options] = k
-            score[n_options] = joining(i, members, n, records, levels, doubt, model, work)
-            n_options += 1
+        score[0] = log_new + unit_alone(i, mate, members, records, levels, doubt, model, work)
+        unlink_unit(i, mate, block, head, follow, size)
+        reachable = size[home] == 0
+        x = i
+        while x >= 0:
+            n_near = m if everyone else nbr_ptr[x + 1] - nbr_ptr[x]
+            for e in range(n_near):
+                j = e if everyone else nbr[nbr_ptr[x] + e]
+                if j == i or (len(lead) > 0 and lead[j] == i):
+                    continue
+                k = block[j]
+                known = False
+                for p in range(1, n_options):
+                    if option[p] == k:
+                        known = True
+                        break
+                if known:
+                    continue
+                reachable = reachable or k == home
+                n = members_of(k, head, follow, members)
+                if bars(i, members, n, barred):
+                    continue
+                option[n_options] = k
+                score[n_options] = unit_joining(i, mate, members, n, records, levels, doubt, model, work)
+                n_options += 1
+            x = -1 if everyone else following(x, mate)
         to = home
         if reachable:
             top = score[:n_options].max()
@@ -366,8 +368,8 @@ def _gibbs_sweep(  # type: ignore[no-untyped-def]
                 p += 1
             to = option[p]
             if to < 0:
-                to = home if size[home] == 0 else _free_block(i, size)
-        _insert(i, to, block, head, follow, size)
+                to = home if size[home] == 0 else free_block(i, size)
+        insert_unit(i, to, mate, block, head, follow, size)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -387,18 +389,19 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
         m = len(records)
         levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
         compare_kernel(records, model, levels, doubt)
-        nbr_ptr, nbr, ends = _neighbours(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
+        lead, mate, barred = local_units(records, model.constraints)
+        nbr_ptr, nbr, ends = neighbours_of(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
         members, one, two = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32)
-        _link(records, label, block, head, follow, size)
+        link_blocks(records, label, block, head, follow, size)
         order = np.arange(m).astype(np.int32)
         option, score = np.empty(m + 1, np.int32), np.empty(m + 1, np.float64)
         stream[0] = mix64(np.uint64(seed) ^ mix64(np.uint64(records[0] + 1)))
         for sweep in range(n_burn + n_keep):
             _gibbs_sweep(
-                order, nbr_ptr, nbr, records, levels, doubt, model, log_new, block, head, follow, size, stream,
-                members, option, score, work,
+                order, nbr_ptr, nbr, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow,
+                size, stream, members, option, score, work,
             )  # fmt: skip
             for _ in range(max(1, m // 8)):
                 e = min(int(next_uniform(stream) * len(ends)), len(ends) - 1)
@@ -406,9 +409,15 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
                 if next_uniform(stream) < 0.5:
                     a, b = b, a
                 _split_merge(
-                    a, b, e, records, levels, doubt, model, log_new, block, head, follow, size, stream,
-                    members, one, two, work,
+                    a, b, e, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow, size,
+                    stream, members, one, two, work,
                 )  # fmt: skip
+            if len(barred) > 0:
+                for _ in range(m):
+                    _swap(
+                        records, levels, doubt, model, lead, mate, barred, block, head, follow, size, stream,
+                        one, two, work,
+                    )  # fmt: skip
             if sweep < n_burn:
                 continue
             for e in range(len(ends)):
@@ -421,12 +430,12 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
                     blocks[sweep - n_burn] += 1.0
         for k in range(m):
             if size[k] > 1:
-                n = _members(k, head, follow, members)
+                n = members_of(k, head, follow, members)
                 members[:n].sort()
                 add_stats(
                     members, n, weight * n_keep, records, levels, doubt, model, work, stats, class_weight, repeats
                 )
-        _publish(records, label, block)
+        publish_labels(records, label, block)
 
 
 @nb.njit(cache=True, nogil=True)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vber_cli.model.constraints import NO_CONSTRAINTS, Constraints
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
@@ -37,6 +38,8 @@ class BlockModel(NamedTuple):
         it (`model.presence`); an empty tilt is no tilt.
     value_ptr, near_ptr, near_value, near_level
         Values numbered through; for each its similar values, ascending, and their levels (CSR over values).
+    constraints
+        Who must be together and who cannot.
     """
 
     codes: IntArray
@@ -56,11 +59,12 @@ class BlockModel(NamedTuple):
     near_ptr: LongArray
     near_value: IntArray
     near_level: np.ndarray
+    constraints: Constraints
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that evidence depends on: θ with the overall α, noise, similar values, relations, dependence, tilt."""
+    """Everything that evidence depends on: θ, overall α, noise, near values, relations, tree, tilt and constraints."""
 
     prior: Prior
     noise: Noise
@@ -68,6 +72,7 @@ class Evidence:
     relations: Relations
     dependence: Dependence
     tilt: FloatArray = field(default_factory=lambda: np.zeros(0))
+    constraints: Constraints = NO_CONSTRAINTS
 
     def unrelated(self) -> FloatArray:
         """(F, 4) float64, how often values of different individuals are at each level."""
@@ -129,6 +134,7 @@ def block_model(records: Records, evidence: Evidence) -> BlockModel:
         similar.ptr,
         similar.value,
         similar.level,
+        evidence.constraints,
     )
 
 

@@ -106,9 +106,16 @@ def blank_records(records: Records) -> np.ndarray:
     return np.asarray((records.codes < 0).all(axis=1))
 
 
-def hard_linkage(records: Records, individual_of_record: IntArray, n_individuals: int) -> Linkage:
-    """φ = 1 for the individual given; `individual_of_record` (N,) int32 must use 0..n−1 without gaps."""
+def hard_linkage(
+    records: Records, individual_of_record: IntArray, n_individuals: int, placed: np.ndarray | None = None
+) -> Linkage:
+    """φ = 1 for the individual given; `individual_of_record` (N,) int32 must use 0..n−1 without gaps.
+
+    Of records without any value only those that are `placed` (N,) bool stay where they are put.
+    """
     blank = blank_records(records)
+    if placed is not None:
+        blank &= ~placed
     n_stored = int(individual_of_record.max()) + 1 if len(individual_of_record) else 0
     ptr = np.concatenate([[0], np.cumsum(~blank)]).astype(np.int64)
     individual = np.ascontiguousarray(individual_of_record[~blank], dtype=np.int32)
@@ -187,7 +194,13 @@ def entropy(linkage: Linkage) -> float:
     return total + float(linkage.blank.sum()) * math.log(linkage.n_individuals)
 
 
-def elbo(records: Records, prior: Prior, linkage: Linkage, counts: FieldCounts) -> float:
+def elbo(
+    records: Records,
+    prior: Prior,
+    linkage: Linkage,
+    counts: FieldCounts,
+    entropy_of: Callable[[Linkage], float] = entropy,
+) -> float:
     """The paper's bound right after a global step: −N log K + H(φ) + Σ_kf [log B(λ_kf) − log B(A_f)]."""
     alpha = prior.alpha
     own = kernels.log_partition_kernel(
@@ -198,7 +211,7 @@ def elbo(records: Records, prior: Prior, linkage: Linkage, counts: FieldCounts) 
         rest = linkage.n_rest * kernels.rest_log_partition_kernel(
             counts.rest_count, counts.rest_observed, alpha, prior.concentration
         )
-    return -records.n_records * math.log(linkage.n_individuals) + entropy(linkage) + float(np.sum(own)) + rest
+    return -records.n_records * math.log(linkage.n_individuals) + entropy_of(linkage) + float(np.sum(own)) + rest
 
 
 def fit(
@@ -210,6 +223,8 @@ def fit(
     tol: float,
     threads: int = 1,
     on_sweep: Callable[[Sweep], None] | None = None,
+    local_step: Callable[[Records, Prior, FieldCounts, int, int], Linkage] = local,
+    entropy_of: Callable[[Linkage], float] = entropy,
 ) -> Fit:
     """Sweep until no φ changes by more than `tol` in a sweep, or `max_sweeps` have been made.
 
@@ -227,6 +242,8 @@ def fit(
         Has no influence on the result.
     on_sweep
         Called after every sweep.
+    local_step, entropy_of
+        φ from λ, and H(φ), of the family of distributions; other than the defaults they come from `family`.
 
     Returns
     -------
@@ -237,9 +254,9 @@ def fit(
     value = -math.inf
     for number in range(1, max_sweeps + 1):
         previous = linkage
-        linkage = local(records, prior, counts, start.n_individuals, threads)
+        linkage = local_step(records, prior, counts, start.n_individuals, threads)
         counts = accumulate(records, prior, linkage, threads)
-        value = elbo(records, prior, linkage, counts)
+        value = elbo(records, prior, linkage, counts, entropy_of)
         change = largest_change(linkage, previous)
         if on_sweep is not None:
             on_sweep(Sweep(number, value, change))

@@ -15,6 +15,7 @@ import numpy as np
 from vber_cli.engine import decide_kernels
 from vber_cli.engine.graph import build_graph
 from vber_cli.engine.start import relabel
+from vber_cli.model.constraints import NO_CONSTRAINTS, Constraints
 from vber_cli.model.types import FloatArray, IntArray
 
 
@@ -42,8 +43,15 @@ class PairTable:
         return np.where(self._key[at] == key, self._probability[at], 0.0)
 
 
-def decide(a: IntArray, b: IntArray, probability: FloatArray, n_records: int, loss: tuple[float, float]) -> IntArray:
-    """(N,) int32 labels 0..n−1 of the partition of least expected loss.
+def decide(
+    a: IntArray,
+    b: IntArray,
+    probability: FloatArray,
+    n_records: int,
+    loss: tuple[float, float],
+    constraints: Constraints = NO_CONSTRAINTS,
+) -> IntArray:
+    """(N,) int32 labels 0..n−1 of the partition of least expected loss, among those that the constraints allow.
 
     Parameters
     ----------
@@ -53,17 +61,21 @@ def decide(a: IntArray, b: IntArray, probability: FloatArray, n_records: int, lo
         N.
     loss
         (fp, fn), each ≥ 0.
+    constraints
+        All pairs that must be together are among (a, b).
     """
     false_pair, missed_pair = loss
     gain = missed_pair * probability - false_pair * (1.0 - probability)
     positive = gain > 0
+    if constraints.any:
+        positive |= constraints.standing(a, b) > 0
     graph = build_graph(a[positive], b[positive], n_records)
     label = np.arange(n_records, dtype=np.int32)
     table = PairTable(a, b, probability)
     p = table.probability(graph.pair_a, graph.pair_b)
     pair_gain = missed_pair * p - false_pair * (1.0 - p)
     decide_kernels.decide_small_kernel(
-        graph.comp_ptr, graph.comp_record, graph.pair_ptr, pair_gain, graph.n_small, label
+        graph.comp_ptr, graph.comp_record, graph.pair_ptr, pair_gain, graph.n_small, label, constraints
     )
     if graph.n_components > graph.n_small:
         # all listed pairs inside a large component count, not only the positive ones
@@ -82,7 +94,7 @@ def decide(a: IntArray, b: IntArray, probability: FloatArray, n_records: int, lo
         edge_order = np.lexsort((-pair_gain, component)).astype(np.int64)
         decide_kernels.decide_large_kernel(
             graph.comp_ptr, graph.comp_record, graph.n_small, graph.n_components, edge_order, graph.pair_ptr,
-            graph.pair_a, graph.pair_b, nbr_ptr, nbr, nbr_gain, -false_pair, label,
+            graph.pair_a, graph.pair_b, nbr_ptr, nbr, nbr_gain, -false_pair, label, constraints,
         )  # fmt: skip
     return relabel(label)
 

@@ -6,10 +6,12 @@ import numba as nb
 import numpy as np
 
 from vber_cli.engine.partition_kernels import MAX_EXACT
+from vber_cli.engine.unit_kernels import local_units, possible_blocks
+from vber_cli.model.constraints_kernels import standing
 
 
 @nb.njit(cache=True, nogil=True)
-def decide_small_kernel(comp_ptr, comp_record, pair_ptr, gain, n_small, label):  # type: ignore[no-untyped-def]
+def decide_small_kernel(comp_ptr, comp_record, pair_ptr, gain, n_small, label, constraints):  # type: ignore[no-untyped-def]
     """Components of at most MAX_EXACT records: the partition whose blocks' pairs gain most, over all partitions.
 
     `gain` belongs to all pairs of a component, (0,1), (0,2) …; among equals the one found first wins.
@@ -33,6 +35,8 @@ def decide_small_kernel(comp_ptr, comp_record, pair_ptr, gain, n_small, label): 
                 if (rest >> j) & 1:
                     total += gain[base + j]
             within[s] = total
+        lead, _, barred = local_units(records, constraints)
+        possible_blocks(m, lead, barred, within)
         best[0] = 0.0
         for s in range(1, full + 1):
             low_bit = s & -s
@@ -72,10 +76,107 @@ def _block_gain(r, k, label, nbr_ptr, nbr, nbr_gain, size, unlisted):  # type: i
 
 
 @nb.njit(cache=True, nogil=True)
+def _unit_size(r, constraints):  # type: ignore[no-untyped-def]
+    """How many records the unit that r leads has."""
+    if len(constraints.lead) == 0:
+        return 1
+    return max(constraints.mate_ptr[r + 1] - constraints.mate_ptr[r], 1)
+
+
+@nb.njit(cache=True, nogil=True)
+def _unit_record(r, p, constraints):  # type: ignore[no-untyped-def]
+    """The p-th record of the unit that r leads."""
+    return r if p == 0 else constraints.mate[constraints.mate_ptr[r] + p]
+
+
+@nb.njit(cache=True, nogil=True)
+def _barred(a, b, follow, constraints):  # type: ignore[no-untyped-def]
+    """Whether the lists of records that begin with a and b hold a pair that cannot be together."""
+    if len(constraints.lead) == 0:
+        return False
+    r = a
+    while r >= 0:
+        q = b
+        while q >= 0:
+            if standing(r, q, constraints) < 0:
+                return True
+            q = follow[q]
+        r = follow[r]
+    return False
+
+
+@nb.njit(cache=True, nogil=True)
+def _bars(r, k, follow, constraints):  # type: ignore[no-untyped-def]
+    """Whether the unit of r cannot be with some record of block k."""
+    if len(constraints.lead) > 0:
+        while k >= 0:
+            if standing(r, k, constraints) < 0:
+                return True
+            k = follow[k]
+    return False
+
+
+@nb.njit(cache=True, nogil=True)
+def _unit_gain(r, k, size, label, nbr_ptr, nbr, nbr_gain, unlisted, constraints):  # type: ignore[no-untyped-def]
+    """Sum of the gains of the records of a unit with block k, which has `size` records besides."""
+    total = 0.0
+    for p in range(_unit_size(r, constraints)):
+        total += _block_gain(_unit_record(r, p, constraints), k, label, nbr_ptr, nbr, nbr_gain, size, unlisted)
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
+def _best_block(r, label, nbr_ptr, nbr, nbr_gain, size, follow, unlisted, constraints):  # type: ignore[no-untyped-def]
+    """The block that the unit which r leads should be in: its present one, another, or (r) one of its own."""
+    home = label[r]
+    n = _unit_size(r, constraints)
+    for p in range(n):
+        label[_unit_record(r, p, constraints)] = -1  # so that it is not counted among its neighbours
+    here = 0.0
+    if size[home] > n:
+        here = _unit_gain(r, home, size[home] - n, label, nbr_ptr, nbr, nbr_gain, unlisted, constraints)
+    best, to = here, home
+    if best < -1e-12 and r != home:
+        best, to = 0.0, r
+    if r != home:
+        for p in range(n):
+            x = _unit_record(r, p, constraints)
+            for e in range(nbr_ptr[x], nbr_ptr[x + 1]):
+                k = label[nbr[e]]
+                if k < 0 or k == home or k == to or _bars(r, k, follow, constraints):
+                    continue
+                value = _unit_gain(r, k, size[k], label, nbr_ptr, nbr, nbr_gain, unlisted, constraints)
+                if value > best + 1e-12:
+                    best, to = value, k
+    for p in range(n):
+        label[_unit_record(r, p, constraints)] = home
+    return to
+
+
+@nb.njit(cache=True, nogil=True)
+def _move(r, to, label, size, follow):  # type: ignore[no-untyped-def]
+    """Move a record, not the first of its block, to another block, or to one of its own (to = r)."""
+    home = label[r]
+    at = home
+    while follow[at] != r:
+        at = follow[at]
+    follow[at] = follow[r]
+    size[home] -= 1
+    if to == r:
+        follow[r] = -1
+    else:
+        follow[r] = follow[to]
+        follow[to] = r
+    label[r] = to
+    size[to] += 1
+
+
+@nb.njit(cache=True, nogil=True)
 def decide_large_kernel(  # type: ignore[no-untyped-def]
-    comp_ptr, comp_record, lo, hi, edge_order, edge_ptr, edge_a, edge_b, nbr_ptr, nbr, nbr_gain, unlisted, label
-):
-    """Larger components: merges along edges by falling gain, then single moves, until nothing gains."""
+    comp_ptr, comp_record, lo, hi, edge_order, edge_ptr, edge_a, edge_b, nbr_ptr, nbr, nbr_gain, unlisted, label,
+    constraints,
+):  # fmt: skip
+    """Larger components: merges along edges by falling gain, then moves of single units, until nothing gains."""
     n = len(label)
     size = np.zeros(n, np.int32)
     follow = np.full(n, -1, np.int32)
@@ -85,11 +186,19 @@ def decide_large_kernel(  # type: ignore[no-untyped-def]
             label[r] = r
             size[r] = 1
             follow[r] = -1
+        if len(constraints.lead) > 0:
+            for r in records:
+                if constraints.lead[r] != r:
+                    size[r] = 0
+                    label[r] = constraints.lead[r]
+                    size[label[r]] += 1
+                    follow[r] = follow[label[r]]
+                    follow[label[r]] = r
         for _ in range(50):
             changed = False
             for e in edge_order[edge_ptr[c] : edge_ptr[c + 1]]:
                 a, b = label[edge_a[e]], label[edge_b[e]]
-                if a == b:
+                if a == b or _barred(a, b, follow, constraints):
                     continue
                 total = 0.0
                 r = b
@@ -109,34 +218,14 @@ def decide_large_kernel(  # type: ignore[no-untyped-def]
                     size[b] = 0
                     changed = True
             for r in records:
-                home = label[r]
-                if size[home] == 1:
-                    here = 0.0
-                else:
-                    here = _block_gain(r, home, label, nbr_ptr, nbr, nbr_gain, size[home] - 1, unlisted)
-                best, to = here, home
-                if best < -1e-12 and r != home:
-                    best, to = 0.0, r
-                for e in range(nbr_ptr[r], nbr_ptr[r + 1]):
-                    k = label[nbr[e]]
-                    if k == home or k == to or r == home:
-                        continue
-                    value = _block_gain(r, k, label, nbr_ptr, nbr, nbr_gain, size[k], unlisted)
-                    if value > best + 1e-12:
-                        best, to = value, k
-                if to != home:
-                    at = home
-                    while follow[at] != r:
-                        at = follow[at]
-                    follow[at] = follow[r]
-                    size[home] -= 1
-                    if to == r:
-                        follow[r] = -1
-                    else:
-                        follow[r] = follow[to]
-                        follow[to] = r
-                    label[r] = to
-                    size[to] += 1
-                    changed = True
+                if len(constraints.lead) > 0 and constraints.lead[r] != r:
+                    continue
+                to = _best_block(r, label, nbr_ptr, nbr, nbr_gain, size, follow, unlisted, constraints)
+                if to == label[r]:
+                    continue
+                for p in range(_unit_size(r, constraints)):
+                    x = _unit_record(r, p, constraints)
+                    _move(x, to, label, size, follow)
+                changed = True
             if not changed:
                 break

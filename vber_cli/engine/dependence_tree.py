@@ -54,10 +54,11 @@ class Anchor:
 
 @dataclass(frozen=True)
 class _Sharing:
-    """Pairs of records that share a field's value, and their levels."""
+    """Pairs of records that share a field's value, their levels, and what lists say of them (+1, −1 or 0)."""
 
     b: IntArray
     levels: np.ndarray
+    standing: np.ndarray
 
 
 def learn_tree(
@@ -93,8 +94,10 @@ def learn_tree(
         evidence.similar,
         Relations.none(n_fields),
         Dependence.none(n_fields),
+        constraints=evidence.constraints,
     )
     model = block_model(records, now)
+    together = evidence.constraints.standing(a, b) > 0
     rng = np.random.default_rng([seed, 61])
     sharing = {g: _pairs_sharing(model, records.codes[:, g], rng) for g in range(n_fields)}
     n = 0.9 * records.n_records
@@ -106,6 +109,7 @@ def learn_tree(
         model = block_model(records, now)
         link, _ = pair_evidence(model, b, levels)
         probability = 1.0 / (1.0 + np.exp(np.clip(log_new - link, -500.0, 500.0)))
+        probability[together] = 1.0
         partners = np.bincount(a, weights=probability, minlength=records.n_records)
         partners += np.bincount(b, weights=probability, minlength=records.n_records)
         n = float(np.clip((1.0 / (1.0 + partners)).sum(), 0.02 * records.n_records, records.n_records - 0.5))
@@ -134,7 +138,7 @@ def _pairs_sharing(model: BlockModel, column: IntArray, rng: np.random.Generator
         chosen = rng.choice(len(x), _PAIRS_PER_FIELD, replace=False)
         x, y = x[chosen], y[chosen]
     a, b = np.minimum(x, y).astype(np.int32), np.maximum(x, y).astype(np.int32)
-    return _Sharing(b, pair_levels(model, a, b))
+    return _Sharing(b, pair_levels(model, a, b), model.constraints.listed(a, b))
 
 
 def _field_evidence(model: BlockModel, evidence: Evidence, pairs: _Sharing) -> FloatArray:
@@ -172,7 +176,8 @@ def _tree(
             if f == g or chance >= 0.999:
                 continue
             odds = np.clip(total - weight[:, f] - log_new, -50.0, 50.0)
-            clear = (1.0 / (1.0 + np.exp(-odds)) < _CLEAR) & (pairs.levels[:, f] < N_LEVELS)
+            clear = (1.0 / (1.0 + np.exp(-odds)) < _CLEAR) & (pairs.standing == 0) | (pairs.standing < 0)
+            clear &= pairs.levels[:, f] < N_LEVELS
             n_clear = int(clear.sum())
             if n_clear < _ENOUGH:
                 continue

@@ -87,17 +87,20 @@ def build_graph(a: IntArray, b: IntArray, n_records: int) -> Graph:
     )
 
 
-def thin(a: IntArray, b: IntArray, strength: FloatArray, n_records: int) -> np.ndarray:
+def thin(
+    a: IntArray, b: IntArray, strength: FloatArray, n_records: int, needed: np.ndarray | None = None
+) -> np.ndarray:
     """(E,) bool: the edges to keep so that no component has more than MAX_COMPONENT records.
 
     Within a component that is too large the weaker half of the edges is dropped, again and again. What is dropped is
-    still counted, pair by pair; only its effect on the pairs around it is lost.
+    still counted, pair by pair; only its effect on the pairs around it is lost. Edges that are `needed` (E,) stay, even
+    if these alone make a component that large.
     """
     keep = np.ones(len(a), dtype=bool)
     while True:
         root = components_kernel(a[keep], b[keep], n_records)
         large = np.bincount(root, minlength=n_records) > MAX_COMPONENT
-        inside = np.flatnonzero(keep & large[root[a]])
+        inside = np.flatnonzero(keep & large[root[a]] & (True if needed is None else ~needed))
         if len(inside) == 0:
             return keep
         owner = root[a[inside]]

@@ -26,6 +26,7 @@ from vber_cli.engine.link_posterior import LinkPosterior, link_posterior
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.optimise import Limits, Optimum, Step, argmax_labels, optimise
 from vber_cli.engine.start import start_at_random, start_from_records
+from vber_cli.model.constraints import NO_CONSTRAINTS, Constraints
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
@@ -55,7 +56,13 @@ class Learned:
     relation_bic: dict[int, float]
 
 
-def first_guess(records: Records, prior: Prior, similar: SimilarValues, settings: Settings) -> Hyperparameters:
+def first_guess(
+    records: Records,
+    prior: Prior,
+    similar: SimilarValues,
+    settings: Settings,
+    constraints: Constraints = NO_CONSTRAINTS,
+) -> Hyperparameters:
     """Where learning starts: one record in ten a duplicate, exact copies or whatever near values there are."""
     n = max(0.9 * records.n_records, 1.0)
     if settings.learn_base:
@@ -64,7 +71,9 @@ def first_guess(records: Records, prior: Prior, similar: SimilarValues, settings
     levels = np.column_stack([np.ones(records.n_fields), 0.06 * chance[:, 0], 0.04 * chance[:, 1]])
     noise = Noise.single(prior.concentration, levels / levels.sum(axis=1, keepdims=True))
     n_fields = records.n_fields
-    evidence = Evidence(prior, noise, similar, Relations.none(n_fields), Dependence.none(n_fields))
+    evidence = Evidence(
+        prior, noise, similar, Relations.none(n_fields), Dependence.none(n_fields), constraints=constraints
+    )
     return Hyperparameters(evidence, n, settings.occupancy.log_new(n))
 
 
@@ -231,9 +240,9 @@ def run_moves(
         Limits(max_sweeps, tol, settings.threads), on_step,
     )  # fmt: skip
     if optimum.forced:
-        label = argmax_labels(optimum.fit.linkage)
+        label = argmax_labels(optimum.fit.linkage, model.constraints)
     else:
-        label = decide(found.a, found.b, found.probability, records.n_records, loss)
+        label = decide(found.a, found.b, found.probability, records.n_records, loss, model.constraints)
     mass = float(found.probability.sum())
     missed = mass * missed_share / max(1.0 - missed_share, 1e-9)
     return Result(

@@ -16,6 +16,7 @@ from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.noise_classes import choose_classes
 from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, count_weak_pairs, expect
 from vber_cli.engine.relation_classes import choose_structure, refit_relations
+from vber_cli.model.constraints import n_free_pairs, unit_maximum
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.presence import Presence, learn_presence, present_individuals, relative_rates
@@ -29,6 +30,7 @@ FAINT_LOG_ODDS = -7.0
 # Pairs so many nats below the best of either record are weak beside these, however strong by themselves.
 _RIVAL = 20.0
 _SURE = 0.95
+CERTAIN_LOG_ODDS = 500.0  # of pairs that must be links; those that cannot be are no candidates
 _MAX_ROUNDS = 40
 _SWEEPS = 12
 
@@ -128,9 +130,13 @@ def with_levels(model: BlockModel, pairs: tuple[IntArray, IntArray]) -> Candidat
 
 
 def log_odds_of(model: BlockModel, pairs: CandidatePairs, log_new: float) -> FloatArray:
-    """(P,) float64: log odds of each pair being a link by itself."""
+    """(P,) float64: log odds of each pair being a link by itself; of two units, those of their likeliest pair."""
     link, doubt = pair_evidence(model, pairs.b, pairs.levels)
-    return link - doubt - log_new + tilt_of(model, pairs.a, pairs.b)
+    log_odds = link - doubt - log_new + tilt_of(model, pairs.a, pairs.b)
+    if not model.constraints.any:
+        return log_odds
+    together = model.constraints.standing(pairs.a, pairs.b) > 0
+    return unit_maximum(model.constraints, pairs.a, pairs.b, np.where(together, CERTAIN_LOG_ODDS, log_odds))
 
 
 def tilt_of(model: BlockModel, a: IntArray, b: IntArray) -> FloatArray:
@@ -149,7 +155,12 @@ def split_pairs(model: BlockModel, pairs: CandidatePairs, log_new: float) -> Pai
     np.maximum.at(best, pairs.b, log_odds)
     rivals = np.minimum(best[pairs.a], best[pairs.b])
     strong = log_odds > np.maximum(EDGE_LOG_ODDS, rivals - _RIVAL)
-    strong[strong] = thin(pairs.a[strong], pairs.b[strong], log_odds[strong], n_records)
+    if model.constraints.any:
+        # at first order a pair is a link if neither record has a partner: nothing that fits records of larger units
+        grouped = model.constraints.grouped
+        strong |= (grouped[pairs.a] | grouped[pairs.b]) & (log_odds > FAINT_LOG_ODDS)
+    needed = log_odds[strong] >= CERTAIN_LOG_ODDS
+    strong[strong] = thin(pairs.a[strong], pairs.b[strong], log_odds[strong], n_records, needed)
     graph = build_graph(pairs.a[strong], pairs.b[strong], n_records)
     # within a small component every pair is looked at, the weak ones too
     small = np.full(n_records, -1, dtype=np.int64)
@@ -168,7 +179,8 @@ def expectation(model: BlockModel, split: PairGraph, log_new: float, settings: S
     """The E step: one pass over the components, and the weak pairs at first order."""
     chains = None
     if split.graph.n_components > split.graph.n_small:
-        chains = Chains(split.graph, 2, greedy_labels(model, log_new, split.graph, settings.threads))
+        apart = model.constraints.leads(split.graph.n_records)
+        chains = Chains(split.graph, 2, greedy_labels(model, log_new, split.graph, settings.threads), apart)
     found = expect(
         model, log_new, split.graph, chains,
         seed=settings.seed * 7919 + number, draw=False, n_sweeps=_SWEEPS, threads=settings.threads,
@@ -195,7 +207,7 @@ def update(
         prior = prior.with_concentration(overall)
     if settings.learn_base:
         prior = hyper.learn_base(records, prior, found.repeats)
-    presence = _presence(records, pairs, found.pair_probability, found.n_mean, settings)
+    presence = _presence(records, now, pairs, found.pair_probability, found.n_mean, settings)
     now = replace(
         now,
         evidence=replace(evidence, prior=prior, noise=noise, tilt=np.zeros(0) if presence is None else presence.tilt),
@@ -214,10 +226,17 @@ def update(
 
 
 def _presence(
-    records: Records, pairs: tuple[IntArray, IntArray], probability: FloatArray, n: float, settings: Settings
+    records: Records,
+    now: Hyperparameters,
+    pairs: tuple[IntArray, IntArray],
+    probability: FloatArray,
+    n: float,
+    settings: Settings,
 ) -> Presence | None:
-    """What the databases show about their own duplicates."""
-    if not settings.learn_concentration or records.n_databases < 2:
+    """What the databases show about their own duplicates; nothing where a rule about databases says it."""
+    decided = now.evidence.constraints
+    ruled = decided.any and (decided.within_only or bool(decided.sole.any()))
+    if ruled or not settings.learn_concentration or records.n_databases < 2:
         return None
     sizes = np.bincount(records.db_of_record, minlength=records.n_databases).astype(np.float64)
     individuals = present_individuals(records.db_of_record, records.n_databases, *pairs, probability)
@@ -278,22 +297,24 @@ def choose_relations(
     if len(pairs) == 0:
         return now, {}
     model = block_model(records, now.evidence)
-    n, possible = records.n_records, possible_levels(model)
+    possible = possible_levels(model)
+    n_pairs = n_free_pairs(model.constraints, records.n_records)
     anchor = learn_tree(
         records, now.evidence, pairs.b, pairs.a, pairs.levels, possible, settings.occupancy, settings.seed
     )
     now = replace(now, tree=anchor.dependence)
     if anchor.dependence.n_edges == 0:
         return now, {}  # where no field depends on another there are no relatives to tell from duplicates
-    presence = _presence(records, (pairs.a, pairs.b), anchor.probability, anchor.n, settings)
+    presence = _presence(records, now, (pairs.a, pairs.b), anchor.probability, anchor.n, settings)
     prior = np.zeros(len(pairs))
     if presence is not None:
         sizes = np.bincount(records.db_of_record, minlength=records.n_databases).astype(np.float64)
         within, across = relative_rates(records.db_of_record, sizes, pairs.a, pairs.b, anchor.probability)
         database = records.db_of_record[pairs.a]
         prior = np.where(database == records.db_of_record[pairs.b], within[database], across)
+    together = model.constraints.standing(pairs.a, pairs.b) > 0
     found = choose_structure(
-        model, pairs.b, pairs.levels, prior, anchor.probability, possible, n * (n - 1) / 2, settings.seed
+        model, pairs.b, pairs.levels, prior, anchor.probability, possible, n_pairs, settings.seed, together
     )
     tilt = np.zeros(0) if presence is None else presence.tilt
     return replace(now, evidence=replace(now.evidence, noise=found.noise, relations=found.relations, tilt=tilt)), (
@@ -321,6 +342,6 @@ def sharpen_relations(
     if len(known):
         hit = known[order][at] == key
         probability[hit] = found.pair_probability[order][at[hit]]
-    n = records.n_records
-    relations = refit_relations(model, pairs.b, pairs.levels, probability, now.evidence.relations, n * (n - 1) / 2)
+    n_pairs = n_free_pairs(model.constraints, records.n_records)
+    relations = refit_relations(model, pairs.b, pairs.levels, probability, now.evidence.relations, n_pairs)
     return replace(now, evidence=replace(now.evidence, relations=relations))

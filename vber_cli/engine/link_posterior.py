@@ -30,6 +30,8 @@ from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.noise_posterior import HyperDraw, draw_noises
 from vber_cli.engine.partition_kernels import MAX_EXACT
 from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, expect, log_weights_by_blocks, tiny_posterior
+from vber_cli.engine.unit_kernels import IMPOSSIBLE
+from vber_cli.model.constraints import Constraints, TooFewIndividualsError, unit_maximum
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.types import FloatArray, IntArray, Records
 
@@ -110,7 +112,8 @@ def link_posterior(
     a, b = split.ends()
     chains = None
     if graph.n_components > graph.n_small:
-        chains = Chains(graph, 4, greedy_labels(model, learned.log_new, graph, settings.threads))
+        greedy = greedy_labels(model, learned.log_new, graph, settings.threads)
+        chains = Chains(graph, 4, greedy, model.constraints.leads(records.n_records))
     n_draws = draws_for(records.n_records)
     probability, alone = np.zeros(len(graph.pair_a) + len(weak)), np.zeros(records.n_records)
     moments, totals, chain_n, chain_pairs = [], [], [], None
@@ -135,6 +138,7 @@ def link_posterior(
             totals.append(float(rng.choice(k, p=weight)))
         on_draw()
     a, b, probability = _with_faint(model, pairs, learned.log_new, a, b, probability, alone)
+    probability = _as_decided(model.constraints, a, b, probability)
     order = np.lexsort((b, a))
     sizes = np.diff(graph.comp_ptr)
     fixed = occupancy.n_individuals
@@ -203,6 +207,15 @@ def _with_faint(
     return np.concatenate([a, more_a]), np.concatenate([b, more_b]), np.concatenate([probability, p])
 
 
+def _as_decided(constraints: Constraints, a: IntArray, b: IntArray, probability: FloatArray) -> FloatArray:
+    """The probabilities with all pairs of two units alike, and exactly 1 or 0 where that is decided."""
+    if not constraints.any:
+        return probability
+    known = constraints.standing(a, b)
+    probability = unit_maximum(constraints, a, b, np.where(known < 0, 0.0, probability))
+    return np.where(known > 0, 1.0, probability)
+
+
 def draws_for(n_records: int) -> int:
     """How many draws of the hyperparameters: many for few records, where they are uncertain, few for many."""
     return int(np.clip(_WORK // max(n_records, 1), _MIN_DRAWS, _MAX_DRAWS))
@@ -212,6 +225,10 @@ def _tiny(model: BlockModel, occupancy: Occupancy) -> LinkPosterior:
     """Few enough records to sum over all their partitions, with the exact weight of every n."""
     n = len(model.codes)
     log_h = np.array([-np.inf, *(occupancy.log_h(float(m)) for m in range(1, n + 1))])
+    if model.constraints.any and occupancy.n_individuals is not None:
+        by_blocks = log_weights_by_blocks(model, np.arange(n, dtype=np.int32)) + log_h
+        if by_blocks.max() < IMPOSSIBLE / 2:
+            raise TooFewIndividualsError(occupancy.n_individuals)
     pair, weight = tiny_posterior(model, log_h)
     a, b = (index.astype(np.int32) for index in np.triu_indices(n, 1))
     # P(alone) is one minus P(some partner); for a record the partners' events overlap, so it is summed as blocks of one
@@ -232,11 +249,15 @@ def _tiny(model: BlockModel, occupancy: Occupancy) -> LinkPosterior:
     else:
         total = Interval(*([float(occupancy.n_individuals)] * 3))
     n_interval = Interval(float(numbers @ weight), float(low), float(min(high, n)))
-    return LinkPosterior(a, b, pair[a, b], alone, n_interval, total, 0, 1.0, 0.0, n)
+    return LinkPosterior(
+        a, b, _as_decided(model.constraints, a, b, pair[a, b]), alone, n_interval, total, 0, 1.0, 0.0, n
+    )
 
 
 def _alone(model: BlockModel, log_h: FloatArray, record: int) -> float:
     """P(record has no partner): the weight of partitions with it on its own, the others partitioned freely."""
+    if model.constraints.any and model.constraints.grouped[record]:
+        return 0.0
     members = np.arange(len(model.codes), dtype=np.int32)
     others = log_weights_by_blocks(model, np.delete(members, record))
     everyone = log_weights_by_blocks(model, members)

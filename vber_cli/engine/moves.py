@@ -86,8 +86,8 @@ class Partition:
 
 
 def greedy_labels(model: BlockModel, log_new: float, graph: Graph, threads: int) -> IntArray:
-    """(N,) int32 labels after greedy merges along the edges."""
-    partition = Partition(model, log_new, graph, np.arange(graph.n_records, dtype=np.int32), threads)
+    """(N,) int32 labels after greedy merges of units along the edges."""
+    partition = Partition(model, log_new, graph, model.constraints.leads(graph.n_records), threads)
     partition.merge()
     return partition.label
 

@@ -17,9 +17,12 @@ from vber_cli.engine.block_kernels import blocks_weight_kernel
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.cavi import Fit, Linkage, Sweep
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
+from vber_cli.engine.family import Family, bound_records
+from vber_cli.engine.feasible import fit_in, keep_apart, may_join
 from vber_cli.engine.graph import Graph, build_graph
 from vber_cli.engine.moves import Partition, symmetrised
 from vber_cli.engine.start import relabel
+from vber_cli.model.constraints import NO_CONSTRAINTS, Constraints
 from vber_cli.model.prior import Prior
 from vber_cli.model.types import IntArray, Records
 
@@ -69,7 +72,7 @@ class Optimum:
     forced: bool
 
 
-def argmax_labels(linkage: Linkage) -> IntArray:
+def argmax_labels(linkage: Linkage, constraints: Constraints = NO_CONSTRAINTS) -> IntArray:
     """(N,) int32: each record's most probable individual, relabelled 0..n−1; the rest and blanks stand alone."""
     n = len(linkage.ptr) - 1
     sizes = np.diff(linkage.ptr)
@@ -80,7 +83,7 @@ def argmax_labels(linkage: Linkage) -> IntArray:
     lone = linkage.rest / max(linkage.n_rest, 1)  # one unoccupied individual's share
     sure = linkage.phi[top] >= lone[record[top]]
     label[record[top[sure]]] = linkage.individual[top[sure]]
-    return relabel(label)
+    return relabel(label[constraints.leads(n)])
 
 
 @dataclass(frozen=True)
@@ -122,11 +125,22 @@ def optimise(
         Of the sweeps.
     on_step
         Called after every step.
+
+    Raises
+    ------
+    TooFewIndividualsError
+        The constraints leave no way that was found to place all records in K individuals.
     """
     loop = _Loop(records, prior, model, n_individuals, log_new, limits, on_step)
-    label = np.arange(records.n_records, dtype=np.int32)
+    constraints = model.constraints
+    label = constraints.leads(records.n_records)
     fitted: Fit | None = None
-    if start is not None:
+    if constraints.any:
+        if start is not None:
+            label = _as_members(keep_apart(constraints, argmax_labels(start, constraints)))
+            graph = _with_blocks(graph, label)
+        loop.begin(label)
+    elif start is not None:
         fitted = loop.first_sweeps(start)
         if not fitted.converged:
             return Optimum(fitted, loop.bound, False)
@@ -136,6 +150,8 @@ def optimise(
     label = loop.moves(graph, label, greedy=start is None)
     if len(np.unique(label)) > n_individuals:
         label = _force(model, pairs, relabel(label), n_individuals)
+        if constraints.any:
+            return Optimum(loop.settle(fit_in(constraints, label, n_individuals)), loop.bound, True)
         return Optimum(loop.sweep(_keep_largest(records, label, n_individuals)), loop.bound, True)
     # if no move was accepted the soft φ stays, which may be worth more than its own labels
     best = fitted if fitted is not None and loop.bound <= begun else loop.settle(label)
@@ -143,7 +159,7 @@ def optimise(
         if not best.converged:
             break
         before = loop.bound
-        found = _as_members(argmax_labels(best.linkage))
+        found = _as_members(argmax_labels(best.linkage, constraints))
         label = loop.moves(_with_blocks(graph, found), found, greedy=False)
         if loop.bound <= before:
             break
@@ -166,11 +182,20 @@ class _Loop:
     ) -> None:
         self.records, self.prior, self.model = records, prior, model
         self.n_individuals, self.log_new, self.limits, self.on_step = n_individuals, log_new, limits, on_step
+        self.placed = bound_records(model.constraints) if model.constraints.any else None
         self.sweeps_done = 0
         self.bound = -np.inf
         self.beyond = 0.0  # what the full model adds to the symmetrised ELBO of the present partition
 
-    def sweep(self, start: Linkage, on_step: Callable[[Step], None] | None = None) -> Fit:
+    def begin(self, label: IntArray) -> None:
+        """Take the bound of a partition as the one to raise, if it has no more than K individuals."""
+        tidy = relabel(label)
+        n = int(tidy.max(initial=-1)) + 1
+        if n <= self.n_individuals:
+            elbo, self.bound = self._weigh(tidy)
+            self.beyond = self.bound - symmetrised(elbo, self.n_individuals, n)
+
+    def sweep(self, start: Linkage, on_step: Callable[[Step], None] | None = None, family: Family | None = None) -> Fit:
         """CAVI sweeps to tolerance from a given φ."""
         n = min(start.n_stored, self.n_individuals)
 
@@ -186,13 +211,19 @@ class _Loop:
             tol=self.limits.tol,
             threads=self.limits.threads,
             on_sweep=on_sweep,
+            local_step=cavi.local if family is None else family.local,
+            entropy_of=cavi.entropy if family is None else family.entropy,
         )
         self.sweeps_done += fitted.n_sweeps
         return Fit(fitted.linkage, fitted.counts, fitted.elbo, self.sweeps_done, fitted.converged)
 
     def settle(self, label: IntArray) -> Fit:
         """Sweeps from the hard φ of a partition."""
-        return self.sweep(cavi.hard_linkage(self.records, relabel(label), self.n_individuals))
+        tidy = relabel(label)
+        start = cavi.hard_linkage(self.records, tidy, self.n_individuals, self.placed)
+        if self.placed is None:
+            return self.sweep(start)
+        return self.sweep(start, family=Family(self.records, self.model.constraints, tidy))
 
     def first_sweeps(self, start: Linkage) -> Fit:
         """Sweeps from a given φ, whose bounds are told once it is known what the full model adds to them.
@@ -252,7 +283,7 @@ class _Loop:
 
     def _weigh(self, label: IntArray) -> tuple[float, float]:
         """ELBO of the hard φ of a partition (labels 0..n−1), and its bound under the full model."""
-        linkage = cavi.hard_linkage(self.records, label, self.n_individuals)
+        linkage = cavi.hard_linkage(self.records, label, self.n_individuals, self.placed)
         counts = cavi.accumulate(self.records, self.prior, linkage, self.limits.threads)
         elbo = cavi.elbo(self.records, self.prior, linkage, counts)
         order = np.argsort(label, kind="stable").astype(np.int32)
@@ -281,7 +312,8 @@ def _with_blocks(graph: Graph, label: IntArray) -> Graph:
 def _force(model: BlockModel, pairs: tuple[IntArray, IntArray], label: IntArray, n_individuals: int) -> IntArray:
     """Merge on against the evidence, the best candidate pairs first, until K individuals (or no candidates) are left.
 
-    In each round the block pairs with the most evidence are merged, each block at most once.
+    In each round the block pairs with the most evidence are merged, each block at most once, and only where they may be
+    one individual.
     """
     a, b = pairs
     link, doubt = pair_evidence(model, b, pair_levels(model, a, b))
@@ -297,7 +329,7 @@ def _force(model: BlockModel, pairs: tuple[IntArray, IntArray], label: IntArray,
         for i, j in zip(x.tolist(), y.tolist(), strict=True):
             if excess == 0:
                 break
-            if i in used or j in used:
+            if i in used or j in used or not may_join(model.constraints, label, i, j):
                 continue
             used.update((i, j))
             target[max(i, j)] = min(i, j)

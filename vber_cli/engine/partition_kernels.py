@@ -9,6 +9,7 @@ import numpy as np
 
 from vber_cli.engine.local_kernels import add_stats, compare_kernel, predictive, scratch
 from vber_cli.engine.special_kernels import mix64, next_uniform
+from vber_cli.engine.unit_kernels import local_units, possible_blocks
 
 MAX_EXACT = 8  # components of at most so many records are summed over all their partitions
 _NOTABLE = 2e-3  # weak pairs less probable than this say more about chance than about noise
@@ -33,7 +34,7 @@ def pair_stats_kernel(a, b, weight, model, stats, class_weight, repeats):  # typ
 
 @nb.njit(cache=True, nogil=True)
 def _subset_weights(records, levels, doubt, model, work, out, members):  # type: ignore[no-untyped-def]
-    """Λ of every subset of the records, indexed by bit mask."""
+    """Λ of every subset of the records, indexed by bit mask; IMPOSSIBLE where constraints forbid it as a block."""
     m = len(records)
     out[0] = 0.0
     for s in range(1, 1 << m):
@@ -50,6 +51,8 @@ def _subset_weights(records, levels, doubt, model, work, out, members):  # type:
                 members[n] = i
                 n += 1
         out[s] = out[below] + predictive(high, members, n, records, levels, doubt, model, work)
+    lead, _, barred = local_units(records, model.constraints)
+    possible_blocks(m, lead, barred, out)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -139,11 +142,16 @@ def enumerate_kernel(  # type: ignore[no-untyped-def]
                 rest = s ^ low
                 u = next_uniform(stream)
                 t = rest
+                chosen = t
                 while True:
-                    u -= math.exp(evidence[t | low] + log_new + log_z[rest ^ t] - log_z[s])
+                    p = math.exp(evidence[t | low] + log_new + log_z[rest ^ t] - log_z[s])
+                    if p > 0.0:
+                        chosen = t
+                    u -= p
                     if u < 0.0 or t == 0:
                         break
                     t = (t - 1) & rest
+                t = chosen
                 n = 0
                 for i in range(m):
                     if ((t | low) >> i) & 1:

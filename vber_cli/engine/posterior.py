@@ -54,9 +54,10 @@ class Expectation:
 class Chains:
     """The state of the Gibbs chains in the large components; one chain starts from each of two extremes in turn."""
 
-    def __init__(self, graph: Graph, n_chains: int, greedy: IntArray) -> None:
-        """Even chains start from the partition `greedy` (N,), odd ones from every record on its own."""
-        apart = np.arange(graph.n_records, dtype=np.int32)
+    def __init__(self, graph: Graph, n_chains: int, greedy: IntArray, apart: IntArray | None = None) -> None:
+        """Even chains start from the partition `greedy` (N,), odd ones from `apart`: every record, or unit, alone."""
+        if apart is None:
+            apart = np.arange(graph.n_records, dtype=np.int32)
         self.labels = [(greedy if c % 2 == 0 else apart).copy() for c in range(n_chains)]
         self.n_calls = 0
 

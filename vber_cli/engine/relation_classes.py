@@ -62,6 +62,7 @@ class _Pairs:
     scale: float
     n_pairs: float
     seed: int
+    certain: np.ndarray
 
 
 def anchored_noise(possible: np.ndarray) -> Noise:
@@ -98,6 +99,7 @@ def choose_structure(
     possible: np.ndarray,
     n_pairs: float,
     seed: int,
+    certain: np.ndarray | None = None,
 ) -> Structure:
     """Fit structures with 0, 1, 2, … classes of relations from anchored starts, and keep the one with the best BIC.
 
@@ -117,14 +119,18 @@ def choose_structure(
         Number of all pairs of records.
     seed
         Of samples and starts.
+    certain
+        (P,) bool, pairs that are known to be links.
     """
+    certain = np.zeros(len(b), dtype=bool) if certain is None else certain
     rng = np.random.default_rng([seed, 6])
     scale = 1.0
     if len(b) > _SAMPLE:
         chosen = np.sort(rng.choice(len(b), _SAMPLE, replace=False))
         scale = len(b) / _SAMPLE
         b, levels, prior, anchor = b[chosen], levels[chosen], prior[chosen], anchor[chosen]
-    pairs = _Pairs(model, b, levels, prior, anchor, possible, scale, n_pairs, seed)
+        certain = certain[chosen]
+    pairs = _Pairs(model, b, levels, prior, anchor, possible, scale, n_pairs, seed, certain)
     best: tuple[Relations, Noise] | None = None
     bic: dict[int, float] = {}
     for n_classes in RELATION_COUNTS:
@@ -196,6 +202,7 @@ def _responsibilities(
     part = np.exp(log_odds - top[:, None])
     total = np.exp(-top) + part.sum(axis=1)
     part /= total[:, None]
+    part[pairs.certain] = np.arange(part.shape[1]) == 0
     return part[:, 0], part[:, 1:], top + np.log(total)
 
 
@@ -279,11 +286,12 @@ def refit_relations(
         clear = clear[:: int(np.ceil(scale))]
         scale = float((probability < _CLEAR).sum()) / len(clear)
     possible = np.ones((levels.shape[1], N_LEVELS), dtype=bool)
-    nothing = np.full(len(clear), -np.inf)
     pairs = _Pairs(
-        model, b[clear], levels[clear], np.zeros(len(clear)), probability[clear], possible, scale, n_pairs, 0
-    )
+        model, b[clear], levels[clear], np.zeros(len(clear)), probability[clear], possible, scale, n_pairs, 0,
+        np.zeros(len(clear), bool),
+    )  # fmt: skip
     level, odds = relations.levels, relations.odds
+    nothing = np.full(len(clear), -np.inf)
     for _ in range(_EM_ROUNDS):
         _, related, _ = _responsibilities(pairs, nothing, 1.0, level, odds * n_pairs)
         level = _levels(pairs, related)

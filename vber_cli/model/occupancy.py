@@ -4,11 +4,16 @@ A partition of N records into n blocks has prior weight h(n) = K! / (K − n)! /
 same summed over p(K) ∝ 1/K. That prior needs an end, or records without a single duplicate would put K at infinity:
 above `10 N²` fewer than one chance coincidence in twenty such data sets is left, so the data cannot tell,
 and K ends there.
+
+A database without duplicates is drawn without replacement: of its R records none repeats another, and its factor is
+(K − R)! / K! in place of K^−R. Where only records of one database are linked, the K individuals are shared out among
+the databases in proportion to their records, and one more individual of a database weighs its share of K − n; the mean
+logarithm of the shares is what that takes off log_new (model.md section 9).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import digamma, gammaln, logsumexp, polygamma
@@ -47,11 +52,17 @@ class Occupancy:
         How many individuals each database holds, where this is known apart from n (`model.presence`): then K follows
         from how far the databases overlap, as in capture and recapture, and n has the weight
         K! / (K − n)! / Π_d [K! / (K − n_d)!].
+    sole
+        Records of each database without duplicates.
+    dispersion
+        Entropy of the databases' shares of the records where individuals lie within one database, else 0.
     """
 
     n_records: int
     n_individuals: int | None = None
     present: tuple[float, ...] | None = None
+    sole: tuple[int, ...] = ()
+    dispersion: float = 0.0
 
     @property
     def limit(self) -> float:
@@ -62,10 +73,10 @@ class Occupancy:
         """Points of K and the log of their share of h(n), unnormalised; one point when K is fixed."""
         if self.n_individuals is not None:
             k = np.array([float(self.n_individuals)])
-            return k, self._log_weight(k, n)
-        lo = max(float(n), 1.0)
+            return k, self._log_h_given(k, np.log(k), n, 0)
+        lo = max(float(n), 1.0, float(max(self.sole, default=0)))
         k = np.arange(np.ceil(lo), min(np.ceil(lo) + _EXACT_BELOW, self.limit) + 1)
-        log_w = self._log_weight(k, n) - np.log(k)
+        log_w = self._log_h_given(k, np.log(k), n, 1)
         if k[-1] >= self.limit or log_w[-1] < log_w.max() - 45.0:
             return k, log_w
         begin, end = np.log(lo), np.log(self.limit)
@@ -73,19 +84,24 @@ class Occupancy:
             grid = np.linspace(begin, end, _GRID)
             k = np.exp(grid)
             k[0] = max(k[0], lo)
-            log_w = self._log_weight(k, n)
+            log_w = self._log_h_given(k, grid, n, 0)
             high = np.flatnonzero(log_w > log_w.max() - 45.0)
             begin, end = grid[max(high[0] - 1, 0)], grid[min(high[-1] + 1, _GRID - 1)]
         log_w[[0, -1]] -= np.log(2.0)  # trapezoids: without a duplicate the posterior has not fallen to 0 at the limit
         return k, log_w + np.log(grid[1] - grid[0])
 
-    def _log_weight(self, k: FloatArray, n: float) -> FloatArray:
-        """log weight of n recorded individuals among k, up to a constant."""
-        if self.present is None:
-            return log_labellings(k, n) - (self.n_records - n) * np.log(k)
-        out = log_labellings(k, n) - max(sum(self.present) - n, 0.0) * np.log(k)
-        for held in self.present:
-            out = out - log_labellings(k, min(held, n))
+    def _log_h_given(self, k: FloatArray, log_k: FloatArray, n: float, power: int) -> FloatArray:
+        """log [h(n) K^−power] for each K; −inf where a database without duplicates would not fit."""
+        if self.present is not None:
+            out = log_labellings(k, n) - (max(sum(self.present) - n, 0.0) + power) * log_k
+            for held in self.present:
+                out = out - log_labellings(k, min(held, n))
+            return out
+        out = log_labellings(k, n) - (self.n_records - n + power) * log_k - n * self.dispersion
+        for size in self.sole:
+            fits = k >= size
+            out[fits] -= log_labellings(k[fits], size)
+            out[~fits] = -np.inf
         return out
 
     def log_h(self, n: float) -> float:
@@ -95,10 +111,10 @@ class Occupancy:
     def log_new(self, n: float) -> float:
         """log [h(n + 1) / h(n)], the log weight of one more individual: log E[K − n]; finite at n = K as well."""
         if self.n_individuals is not None:
-            return float(digamma(max(self.n_individuals - n, 0.0) + 1.0))
+            return float(digamma(max(self.n_individuals - n, 0.0) + 1.0)) - self.dispersion
         whole = np.floor(n)
         steps = [float(np.log(np.sum(w * (k - m)))) for m in (whole, whole + 1) for k, w in [self.posterior(m)]]
-        return float(steps[0] + (n - whole) * (steps[1] - steps[0]))
+        return float(steps[0] + (n - whole) * (steps[1] - steps[0])) - self.dispersion
 
     def next_log_new(self, log_new: float, n: float, n_variance: float) -> float:
         """One Newton step towards the weight that agrees with the n it leads to, log_new = log_new(E[n | log_new]).
@@ -119,7 +135,7 @@ class Occupancy:
             return target
         slope = -float(polygamma(1, max(self.n_individuals - n, 0.0) + 1.0))
         step = log_new + (target - log_new) / (1.0 - n_variance * slope)
-        return max(step, Occupancy(self.n_records).log_new(n) - _FREE_SLACK)
+        return max(step, replace(self, n_individuals=None).log_new(n) - _FREE_SLACK)
 
     def posterior(self, n: float) -> tuple[FloatArray, FloatArray]:
         """Points of K and their probabilities given n."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from vber_cli.model.types import LongArray, Records
+from vber_cli.model.types import IntArray, LongArray, Records
 
 
-def canonical_order(records: Records) -> LongArray:
+def canonical_order(
+    records: Records, pairs: Sequence[tuple[IntArray, IntArray]] = (), names: Sequence[str] | None = None
+) -> LongArray:
     """(N,) int64: the records in an order that depends on their content only.
 
     Everything seeded then comes out the same whatever the order of the rows and the files, up to which of several
-    records with the same content is which.
+    records with the same content, and decided `pairs` with records of the same content, is which.
     """
     h = np.zeros(records.n_records, dtype=np.uint64)
     for column in records.codes.T:
@@ -19,7 +23,13 @@ def canonical_order(records: Records) -> LongArray:
         h ^= h >> np.uint64(29)
         h *= np.uint64(0xBF58476D1CE4E5B9)
         h ^= h >> np.uint64(32)
-    return np.lexsort((records.db_of_record, h)).astype(np.int64)
+    decided = np.zeros((len(pairs), len(h)), dtype=np.uint64)
+    for out, (a, b) in zip(decided, pairs, strict=True):
+        np.add.at(out, a, h[b])
+        np.add.at(out, b, h[a])
+    # databases by name, not by their place on the command line, where rules may tell them apart
+    database = records.db_of_record if names is None else np.argsort(np.argsort(names))[records.db_of_record]
+    return np.lexsort((database, *decided, h)).astype(np.int64)
 
 
 def in_order(records: Records, order: LongArray) -> Records:

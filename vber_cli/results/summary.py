@@ -26,13 +26,17 @@ _MOSTLY = 0.7  # of a class's pairs, for a field to be part of its name
 
 @dataclass(frozen=True)
 class Search:
-    """How the candidates were found and what was learned from them; absent with the literal updates."""
+    """How the candidates were found and what was learned from them; absent with the literal updates.
+
+    `n_pairs` are candidates, `n_compared` were looked at, `n_possible` are those that constraints leave open.
+    """
 
     learned: infer.Learned
     certificate: Certificate
     plan: Plan
     n_pairs: int
     n_compared: int
+    n_possible: float
 
 
 def summarise(
@@ -168,13 +172,12 @@ def _relations_summary(encoded: Encoded, search: Search | None) -> dict[str, Any
         return {"classes": [], "bic": {}}
     learned = search.learned
     relations = learned.hyperparameters.evidence.relations
-    n = encoded.records.n_records
     ranked = sorted(learned.relation_bic.items(), key=lambda item: -item[1])
     return {
         "classes": [
             {
                 "name": relation_name(encoded.codebook.fields, relations.levels[c]),
-                "pairs": float(relations.odds[c] * n * (n - 1) / 2),
+                "pairs": float(relations.odds[c] * search.n_possible),
                 "identical": {
                     field: float(relations.levels[c, f, 0]) for f, field in enumerate(encoded.codebook.fields)
                 },

@@ -185,54 +185,20 @@ def test_concentration_and_levels_come_back(rng):
             assert deviation < 0.6
 
 
-def test_draws_have_the_posterior_of_the_concentration_and_of_the_levels(rng):
-    alpha, mu = np.array([0.15, 0.6]), np.array([[0.8, 0.15, 0.05], [0.5, 0.1, 0.4]])
-    case, z = simulate_levels(rng, alpha, mu, 60, [1, 2, 3])
-    stats, class_weight, _ = naive.partition_statistics(case, z)
-    near = np.array([[True, True], [True, False]])
-    n_draws = 400
-    draws = [hyper.draw_noise(stats, class_weight, near, rng) for _ in range(n_draws)]
-    drawn = np.log([noise.concentration[0] for noise in draws])
-    grid = np.linspace(-9, 5, 2001)
-    density = hyper.log_likelihood(stats[0], np.tile(np.exp(grid), (2, 1)), np.array([[1.0, 1.0], [19.0, 19.0]]))
-    for f in range(2):
-        p = np.exp(density[f] - density[f].max())
-        p /= p.sum()
-        mean = p @ grid
-        deviation = np.sqrt(p @ (grid - mean) ** 2)
-        assert abs(drawn[:, f].mean() - mean) < 4 * deviation / np.sqrt(n_draws)
-        assert abs(drawn[:, f].std() / deviation - 1) < 4 / np.sqrt(2 * n_draws)
-    levels = np.array([noise.levels[0] for noise in draws])
-    np.testing.assert_allclose(levels.sum(axis=2), 1.0)
-    for f in range(2):
-        counts = stats[0, f, 1:4] + np.array([9.0, 0.6, 0.4]) * [True, *near[f]]
-        share = counts / counts.sum()
-        variance = share * (1 - share) / (counts.sum() + 1)
-        assert np.all(np.abs(levels[:, f].mean(axis=0) - share) < 4 * np.sqrt(variance / n_draws) + 1e-12)
-        assert np.all(np.abs(levels[:, f].var(axis=0) - variance) < 0.5 * variance + 1e-12)
-
-
-def test_levels_that_no_two_values_are_at_stay_impossible(rng):
+def test_levels_that_no_two_values_are_at_stay_impossible():
     nothing = np.zeros((1, 2, N_STATS))
     near = np.array([[True, False], [False, False]])
     noise, _ = hyper.best_noise(nothing, np.zeros(1), near)
     np.testing.assert_allclose(noise.levels[0], [[9 / 9.6, 0.6 / 9.6, 0.0], [1.0, 0.0, 0.0]])
-    drawn = hyper.draw_noise(nothing, np.zeros(1), near, rng)
-    assert 0 < drawn.levels[0, 0, 1] < 1
-    np.testing.assert_array_equal(drawn.levels[0, :, 2], 0.0)
-    np.testing.assert_array_equal(drawn.levels[0, 1], [1.0, 0.0, 0.0])
 
 
-def test_without_any_link_the_prior_speaks(rng):
+def test_without_any_link_the_prior_speaks():
     nothing, near = np.zeros((1, 3, N_STATS)), np.zeros((3, 2), bool)
     noise, overall = hyper.best_noise(nothing, np.zeros(1), near)
     # mode in log α of share · (1 − share)^19
     assert overall == pytest.approx(np.full(3, 1 / 19), rel=0.02)  # the grid's step, the posterior being wide
     np.testing.assert_array_equal(noise.concentration[0], overall)
     assert noise.share.tolist() == [1.0]
-    drawn = hyper.draw_noise(nothing, np.zeros(1), near, rng)
-    assert drawn.concentration.shape == (1, 3)
-    assert drawn.share.tolist() == [1.0]
 
 
 def test_extreme_fields_stay_within_bounds():
@@ -253,22 +219,37 @@ def test_classes_are_learned_from_their_own_statistics(rng):
     learned, overall = hyper.best_noise(stats, class_weight, near)
     assert overall == pytest.approx(hyper.best_concentration(stats.sum(axis=0)))
     np.testing.assert_allclose(learned.share, (class_weight + 1) / (class_weight + 1).sum())
-    share = overall / (1 + overall)
+    prior = hyper.class_prior(stats[:, :, FRESH], stats[:, :, SHOWN + 1 :].sum(axis=2))
     together = stats[:, :, 1:4].sum(axis=0) + np.array([9.0, 0.6, 0.4])
     for q in range(2):
-        expected = hyper.best_concentration(stats[q], 4 * np.stack([share, 1 - share]))
+        expected = hyper.best_concentration(stats[q], prior)
         np.testing.assert_allclose(learned.concentration[q], expected)
         for f in range(2):
             counts = stats[q, f, 1:4] + 4 * together[f] / together[f].sum()
             np.testing.assert_allclose(learned.levels[q, f], counts / counts.sum())
     assert np.all(learned.concentration[0] < overall)
     assert np.all(learned.concentration[1] > overall)
-    drawn = [hyper.draw_noise(stats, class_weight, near, rng) for _ in range(300)]
-    share = np.array([noise.share[0] for noise in drawn])
-    a, b = class_weight + 1
-    assert abs(share.mean() - a / (a + b)) < 4 * np.sqrt(a * b / (a + b) ** 2 / (a + b + 1) / 300)
-    middle = np.median([noise.concentration for noise in drawn], axis=0)
-    assert np.all(np.abs(np.log(middle / learned.concentration)) < 0.5)
+
+
+def test_a_class_is_given_the_rate_of_those_that_mostly_get_a_field_right():
+    shown = np.full((3, 2), 1000.0)
+    wrong = np.array([[990.0, 10.0], [12.0, 980.0], [8.0, 9.0]])  # two classes that each go wrong in a field
+    prior = hyper.class_prior(wrong, shown)
+    share = prior[0] / prior.sum(axis=0)
+    np.testing.assert_allclose(share, [(1 + 20) / (20 + 2000), (1 + 19) / (20 + 2000)])
+    assert len(np.unique(prior.sum(axis=0).round(9))) == 1  # the same weight for every field
+    alike = hyper.class_prior(np.full((3, 2), 10.0), shown)
+    unlike = hyper.class_prior(np.array([[0.0, 0.0], [1.0, 30.0], [120.0, 0.0]]), shown)
+    assert alike.sum() > unlike.sum()  # classes that agree draw each other more
+
+
+def test_the_weight_of_the_class_prior_is_drawn_by_its_likelihood(rng):
+    shown, wrong = np.full((4, 3), 40.0), rng.uniform(0, 6, (4, 3))
+    best = hyper.class_prior(wrong, shown).sum(axis=0)[0]
+    drawn = [hyper.class_prior(wrong, shown, rng).sum(axis=0)[0] for _ in range(400)]
+    values, count = np.unique(np.round(drawn, 9), return_counts=True)
+    assert len(values) > 1
+    assert values[np.argmax(count)] == pytest.approx(best)
 
 
 def test_theta_counts_individuals_not_records(rng):

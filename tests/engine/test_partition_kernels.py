@@ -175,3 +175,24 @@ def test_overwhelming_evidence_stays_finite(rng):
     apart = enumerate_all(case, 50_000.0)
     np.testing.assert_allclose(apart.alone, 1.0, rtol=0, atol=1e-12)
     assert (together.n_mean, apart.n_mean) == (pytest.approx(1.0), pytest.approx(8.0))
+
+
+@pytest.mark.parametrize("kind", ["people", "missing"])
+def test_a_further_record_in_the_same_database_is_weighed_by_its_tilt(rng, kind):
+    case = naive.make_case(rng, 6, kind, 2, naive.FULL)
+    database, tilt, log_new = np.array([0, 1, 0, 1, 1, 0], np.int32), np.array([-1.3, 0.8]), 1.1
+    model = built.model_of(case)._replace(database=database, tilt=tilt)
+    graph = build_graph(*built.all_pairs(6), 6)
+    found = expect(model, log_new, graph, None, seed=0, draw=False, n_sweeps=0, threads=1)
+    weights, pair = [], []
+    for label in naive.labellings(6):
+        blocks = naive.blocks_of(label)
+        log_weight = sum(naive.block_weight(case, block) + log_new for block in blocks)
+        for block in blocks:
+            held = np.bincount(database[list(block)], minlength=2)
+            log_weight += np.maximum(held - 1, 0) @ tilt
+        weights.append(log_weight)
+        pair.append(label[:, None] == label[None, :])
+    p = np.exp(np.array(weights) - np.logaddexp.reduce(weights))
+    expected = np.einsum("s,sij->ij", p, np.array(pair, float))
+    np.testing.assert_allclose(square(found.pair_probability, 6), expected - np.eye(6), rtol=0, atol=1e-9)

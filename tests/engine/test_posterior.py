@@ -12,7 +12,7 @@ from tests.engine import built, naive
 from vber_cli.engine import posterior
 from vber_cli.engine.graph import build_graph
 from vber_cli.engine.moves import greedy_labels
-from vber_cli.engine.posterior import Chains, add_weak_pairs, component_parts, expect
+from vber_cli.engine.posterior import Chains, add_weak_pairs, component_parts, count_weak_pairs, expect
 from vber_cli.model.noise import Noise
 from vber_cli.model.types import Records
 
@@ -149,7 +149,8 @@ def test_weak_pairs_are_counted_at_first_order(thirty, rng):
     before = found.stats.copy(), found.class_weight.copy(), found.repeats.copy()
     a, b = np.array([0, 1, 4], np.int32), np.array([9, 17, 29], np.int32)
     odds = rng.uniform(0.01, 0.05, 3)
-    more = add_weak_pairs(built.model_of(case), found, a, b, odds)
+    more = add_weak_pairs(found, a, b, odds)
+    count_weak_pairs(built.model_of(case), more, a, b, threads=2)
     p = odds / (1 + odds) * found.alone[a] * found.alone[b]
     np.testing.assert_allclose(more.pair_probability[-3:], p, rtol=1e-12)
     np.testing.assert_array_equal(more.pair_probability[:-3], found.pair_probability)
@@ -177,7 +178,8 @@ def test_a_weak_pair_by_itself_has_its_exact_probability(rng, parts):
     apart = one_pass(case, build_graph(a[:0], b[:0], 2), log_new=log_new)
     together = one_pass(case, build_graph(a, b, 2), log_new=log_new)
     odds = np.exp([naive.block_weight(case, [0, 1]) - log_new])
-    weak = add_weak_pairs(model, apart, a, b, odds)
+    weak = add_weak_pairs(apart, a, b, odds)
+    count_weak_pairs(model, weak, a, b, threads=1)
     assert weak.pair_probability[0] > 2e-3
     for name in ("pair_probability", "alone", "stats", "class_weight", "repeats", "n_mean", "n_variance"):
         np.testing.assert_allclose(getattr(weak, name), getattr(together, name), rtol=0, atol=1e-12, err_msg=name)

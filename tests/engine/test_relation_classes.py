@@ -159,7 +159,8 @@ def test_pairs_known_to_be_links_are_no_relatives(rng):
     n_pairs = records.n_records * (records.n_records - 1) / 2
     possible = possible_levels(model)
     plain, told = (
-        choose_structure(model, pairs.b, pairs.levels, anchor, possible, n_pairs, 1, known) for known in (None, certain)
+        choose_structure(model, pairs.b, pairs.levels, np.zeros(len(pairs)), anchor, possible, n_pairs, 1, known)
+        for known in (None, certain)
     )
     alpha = [s.noise.concentration[:, 3] for s in (plain, told)]
     differs = [float(s.noise.share @ (a / (1.0 + a))) for s, a in zip((plain, told), alpha, strict=True)]

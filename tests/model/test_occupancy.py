@@ -148,7 +148,7 @@ def test_the_posterior_of_k_is_calibrated(rng):
 def test_databases_without_duplicates_are_drawn_without_replacement():
     """Two lists of which each holds everyone once at most: h(n) is the hypergeometric of capture and recapture."""
     one, two = 30, 20
-    occupancy = Occupancy(one + two, None, (one, two))
+    occupancy = Occupancy(one + two, sole=(one, two))
     n = 40.0  # ten in both
     k, p = occupancy.posterior(n)
     both = one + two - n
@@ -164,7 +164,7 @@ def test_databases_without_duplicates_are_drawn_without_replacement():
 
 
 def test_a_list_without_duplicates_alone_says_nothing_of_k():
-    k, p = Occupancy(25, None, (25,)).posterior(25.0)
+    k, p = Occupancy(25, sole=(25,)).posterior(25.0)
     assert k.min() == 25
     density = p / np.gradient(k) * k
     np.testing.assert_allclose(density[5:-5], density[5], rtol=0.2)
@@ -172,7 +172,7 @@ def test_a_list_without_duplicates_alone_says_nothing_of_k():
 
 @pytest.mark.parametrize("n_individuals", [None, 400])
 def test_shared_out_among_databases_one_more_individual_weighs_its_share(n_individuals):
-    plain, shared = Occupancy(100, n_individuals), Occupancy(100, n_individuals, (), np.log(2.0))
+    plain, shared = Occupancy(100, n_individuals), Occupancy(100, n_individuals, dispersion=np.log(2.0))
     assert shared.log_new(80.0) == pytest.approx(plain.log_new(80.0) - np.log(2.0))
     assert shared.log_h(81) - shared.log_h(80) == pytest.approx(plain.log_h(81) - plain.log_h(80) - np.log(2.0))
     np.testing.assert_allclose(shared.posterior(80.0)[1], plain.posterior(80.0)[1], rtol=1e-9)

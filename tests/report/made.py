@@ -75,6 +75,7 @@ def write_result(
             "database_b": [names[link[2]] for link in links], "row_b": [link[3] for link in links],
             "id_b": [by_place.get(link[2:4], "?") for link in links],
             "probability": [link[4] for link in links], "log_odds": [0.0] * len(links),
+            "pair_log_odds": [0.0] * len(links),
             **{f"level_{field}": [link[5][f] for link in links] for f, field in enumerate(fields)},
         }  # fmt: skip
         pq.write_table(pa.table(columns, schema.links_schema(fields)), directory / "links.parquet")

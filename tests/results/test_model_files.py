@@ -113,8 +113,9 @@ def test_the_case_has_texts_that_databases_read_differently():
 def test_nothing_that_is_learned_is_forgotten():
     """Whoever adds a part to these must write and read it, and add its name here."""
     names = {kind: [item.name for item in dataclasses.fields(kind)] for kind in (Hyperparameters, Evidence)}
-    assert names[Hyperparameters] == ["evidence", "n", "log_new", "tree"]
-    assert names[Evidence] == ["prior", "noise", "similar", "relations", "dependence"]
+    assert names[Hyperparameters] == ["evidence", "n", "log_new", "tree", "present"]
+    # constraints are no part of what is learned: the result's options and summary name them
+    assert names[Evidence] == ["prior", "noise", "similar", "relations", "dependence", "tilt", "constraints"]
 
 
 def test_without_records(tmp_path, rng):

@@ -93,6 +93,8 @@ def draw_noises(
     anchored
         Whether the noise was learned from sure links only.
     """
+    if len(b) == 0:
+        return [HyperDraw(start, n_start)] * n_draws  # nothing speaks of noise
     table = _tabulate(model, b, levels, against)
     chance = _chance(model)
     n_records = len(model.codes)

@@ -1,0 +1,92 @@
+"""Draws of the noise: Beta posteriors where all is clear, wide ones where links and noise decide each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.engine import built
+from vber_cli.engine.block_model import Evidence, block_model
+from vber_cli.engine.evidence_kernels import pair_levels
+from vber_cli.engine.noise_posterior import draw_noises
+from vber_cli.model.dependence import Dependence
+from vber_cli.model.noise import Noise
+from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.prior import make_prior
+from vber_cli.model.relations import Relations
+from vber_cli.model.similar import SimilarValues
+from vber_cli.model.types import Records
+
+
+def duplicated(rng, n_values, wrong, n_people=150):
+    """Every person twice; the second record of each is wrong in a field with the probability given."""
+    sizes = np.array(n_values, np.int64)
+    people = np.stack([rng.integers(0, size, n_people) for size in sizes], axis=1)
+    other = np.stack([rng.integers(0, size, n_people) for size in sizes], axis=1)
+    again = np.where(rng.random(people.shape) < wrong, other, people)
+    codes = np.ascontiguousarray(np.concatenate([people, again]), np.int32)
+    return Records(codes, np.zeros(2 * n_people, np.int32), sizes)
+
+
+def drawn(rng, records, noise, n_draws=200, anchored=False, n=150.0):
+    prior = make_prior(records, "empirical", 0.1)
+    n_fields = records.n_fields
+    evidence = Evidence(
+        prior, noise, SimilarValues.none(prior.value_ptr), Relations.none(n_fields), Dependence.none(n_fields)
+    )
+    model = block_model(records, evidence)
+    a, b = built.all_pairs(records.n_records)
+    levels = pair_levels(model, a, b)
+    near = (levels == 0).sum(axis=1) > 0
+    return draw_noises(
+        model, b[near], levels[near], np.zeros(near.sum()), noise, n, Occupancy(records.n_records), n_draws, rng,
+        anchored=anchored,
+    )  # fmt: skip
+
+
+def rates(draws):
+    return np.array([d.noise.concentration / (1 + d.noise.concentration) for d in draws])
+
+
+@pytest.mark.parametrize("rng", [1, 2], indirect=True)
+def test_where_links_are_clear_the_mismatch_has_its_beta_posterior(rng):
+    wrong = np.array([0.2, 0.1, 0.05, 0.1])
+    records = duplicated(rng, [5000, 4000, 6000, 3000], wrong)
+    draws = drawn(rng, records, Noise.single(np.full(4, 0.1)))
+    half = len(records.codes) // 2
+    mismatches = (records.codes[:half] != records.codes[half:]).sum(axis=0)
+    a, b = 1 + mismatches, 19 + half - mismatches
+    found = rates(draws)[:, 0]
+    deviation = np.sqrt(a * b / (a + b) ** 2 / (a + b + 1))
+    np.testing.assert_array_less(np.abs(found.mean(axis=0) - a / (a + b)), deviation)
+    np.testing.assert_array_less(np.abs(found.std(axis=0) / deviation - 1), 0.35)
+    assert np.std([d.n for d in draws]) < 2
+
+
+def test_where_a_mismatch_cannot_be_told_from_chance_the_draws_lie_far_apart(rng):
+    # who agrees on the first two fields only may be a link that went wrong in both others, or chance
+    clear = drawn(rng, duplicated(rng, [5000, 4000, 6000, 3000], np.full(4, 0.1)), Noise.single(np.full(4, 0.1)))
+    vague = drawn(rng, duplicated(rng, [90, 70, 80, 60], np.full(4, 0.1)), Noise.single(np.full(4, 0.1)))
+    assert np.std([d.n for d in vague]) > 3 * np.std([d.n for d in clear])
+
+
+def test_anchored_draws_keep_to_the_middle(rng):
+    records = duplicated(rng, [5000, 4000, 6000, 3000], np.full(4, 0.15))
+    start = Noise.single(np.array([0.3, 0.1, 0.2, 0.1]))  # not where all links would draw it
+    draws = drawn(rng, records, start, anchored=True)
+    found = rates(draws)
+    at = start.concentration / (1 + start.concentration)
+    # what would be moved below a tenth of the learned rate is stopped there
+    assert np.all(found >= at / 10 - 1e-12)
+    np.testing.assert_allclose(found.mean(axis=0), at, atol=0.01)
+    assert np.mean([d.n for d in draws]) == pytest.approx(150.0)
+    assert found.std(axis=0).min() > 1e-3
+    np.testing.assert_allclose([d.noise.share.sum() for d in draws], 1.0)
+
+
+def test_the_same_seed_gives_the_same_draws():
+    records = duplicated(np.random.default_rng(5), [50, 40, 60, 30], np.full(4, 0.15))
+    one, two = (drawn(np.random.default_rng(7), records, Noise.single(np.full(4, 0.2)), 5) for _ in range(2))
+    for x, y in zip(one, two, strict=True):
+        np.testing.assert_array_equal(x.noise.concentration, y.noise.concentration)
+        assert x.n == y.n

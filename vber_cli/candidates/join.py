@@ -23,7 +23,8 @@ _CAP = 100  # a group larger than this is refined by a further field before its 
 # Log odds around which pairs are kept, and how many a record they may come to in between.
 _LOWEST, _HIGHEST = -12.0, -4.0
 PAIRS_PER_RECORD = 10
-_SAMPLED_COMPARISONS = 4_000_000
+_FEW_PAIRS = 200_000  # so many pairs of all records may be kept in any case
+_SAMPLED_COMPARISONS = 1_000_000
 _GROUPS_PER_PART = 20_000
 _PAIRS_PER_PART = 1_000_000
 
@@ -106,7 +107,8 @@ def choose_threshold(scorer: Scorer, log_new: float, seed: int) -> float:
     n = len(scorer.codes)
     size = int(np.clip(_SAMPLED_COMPARISONS // max(n, 1), min(n, 20), n))
     sample = np.sort(np.random.default_rng([seed, 9]).choice(n, size, replace=False)).astype(np.int32)
-    wanted = int(2 * PAIRS_PER_RECORD * size)  # every pair is met from both of its records
+    per_record = max(PAIRS_PER_RECORD, _FEW_PAIRS / max(n, 1))
+    wanted = int(2 * per_record * size)  # every pair is met from both of its records
     scores = np.empty(1 << 20)
     used = kernels.sample_scores_kernel(sample, scorer, log_new + _LOWEST, scores)
     if used <= wanted or used > len(scores):

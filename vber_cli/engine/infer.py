@@ -102,10 +102,10 @@ def learn_from(
         now = learn(records, pairs, now, settings, _FIRST_ROUNDS)
         if settings.learn_concentration and now.evidence.relations.n_classes == 0:
             now, noise_bic = choose_noise(records, pairs, now, settings)
-        now = learn(records, pairs, now, settings, *(() if last else (_FIRST_ROUNDS,)))
+        now = learn(records, pairs, now, settings, *(() if last else (_FIRST_ROUNDS,)), watch_databases=last)
         if settings.learn_relations and last:
             now = sharpen_relations(records, pairs, now, settings)
-            now = learn(records, pairs, now, settings)
+            now = learn(records, pairs, now, settings, watch_databases=True)
     return Learned(now, pairs, noise_bic, relation_bic)
 
 

@@ -27,8 +27,10 @@ from vber_cli.model.types import FloatArray, IntArray, Records
 EDGE_LOG_ODDS = -3.0
 # Pairs below these odds hold a link in a thousand at most: they are left out while learning.
 FAINT_LOG_ODDS = -7.0
-# Pairs so many nats below the best of either record are weak beside these, however strong by themselves.
+# Pairs so many nats below the best of both their records are weak beside these, in databases where the log factor of a
+# further record is below _RARE.
 _RIVAL = 20.0
+_RARE = -3.0
 _SURE = 0.95
 CERTAIN_LOG_ODDS = 500.0  # of pairs that must be links; those that cannot be are no candidates
 _MAX_ROUNDS = 40
@@ -150,11 +152,7 @@ def split_pairs(model: BlockModel, pairs: CandidatePairs, log_new: float) -> Pai
     """Build the components of the pairs that are strong enough."""
     log_odds = log_odds_of(model, pairs, log_new)
     n_records = len(model.codes)
-    best = np.full(n_records, -np.inf)
-    np.maximum.at(best, pairs.a, log_odds)
-    np.maximum.at(best, pairs.b, log_odds)
-    rivals = np.minimum(best[pairs.a], best[pairs.b])
-    strong = log_odds > np.maximum(EDGE_LOG_ODDS, rivals - _RIVAL)
+    strong = (log_odds > EDGE_LOG_ODDS) & ~_rivalled(model, pairs, log_odds)
     if model.constraints.any:
         # at first order a pair is a link if neither record has a partner: nothing that fits records of larger units
         grouped = model.constraints.grouped
@@ -168,6 +166,28 @@ def split_pairs(model: BlockModel, pairs: CandidatePairs, log_new: float) -> Pai
     small[graph.comp_record[: graph.comp_ptr[graph.n_small]]] = np.repeat(np.arange(graph.n_small), small_sizes)
     weak = ~strong & ((small[pairs.a] < 0) | (small[pairs.a] != small[pairs.b]))
     return PairGraph(graph, pairs.take(weak), np.exp(np.minimum(log_odds[weak], 50.0)))
+
+
+def _rivalled(model: BlockModel, pairs: CandidatePairs, log_odds: FloatArray) -> np.ndarray:
+    """(P,) bool: pairs both of whose records have a far better partner in the other's database.
+
+    Where databases have next to no duplicates of their own such a pair would join two of them twice, and is no link.
+    """
+    if len(model.tilt) == 0:
+        return np.zeros(len(pairs), dtype=bool)
+    n, database = len(model.codes), model.database
+    order = np.argsort(log_odds, kind="stable")
+    best, where = np.full(n, -np.inf), np.full(n, -1, dtype=np.int32)
+    for one, other in ((pairs.a, pairs.b), (pairs.b, pairs.a)):
+        rank = order[np.unique(one[order][::-1], return_index=True)[1] * -1 + len(order) - 1]  # each record's last
+        better = log_odds[rank] > best[one[rank]]
+        best[one[rank][better]] = log_odds[rank][better]
+        where[one[rank][better]] = database[other[rank][better]]
+    in_a, in_b = database[pairs.a], database[pairs.b]
+    clash = (
+        (where[pairs.a] == in_b) & (where[pairs.b] == in_a) & (model.tilt[in_a] < _RARE) & (model.tilt[in_b] < _RARE)
+    )
+    return np.asarray(clash & (log_odds < np.minimum(best[pairs.a], best[pairs.b]) - _RIVAL))
 
 
 def without_faint(model: BlockModel, pairs: CandidatePairs, log_new: float) -> CandidatePairs:
@@ -197,8 +217,14 @@ def update(
     now: Hyperparameters,
     found: Expectation,
     settings: Settings,
+    *,
+    watch_databases: bool,
 ) -> Hyperparameters:
-    """The M step; `pairs` are those whose probabilities were found."""
+    """The M step; `pairs` are those whose probabilities were found.
+
+    Whether the databases have duplicates of their own is judged by what was found without a tilt, when nearly all has
+    been learned: judged earlier, while few links are known, every database would look free of them, and stay so.
+    """
     evidence = now.evidence
     prior, noise = evidence.prior, evidence.noise
     if settings.learn_concentration and evidence.relations.n_classes == 0:
@@ -207,7 +233,9 @@ def update(
         prior = prior.with_concentration(overall)
     if settings.learn_base:
         prior = hyper.learn_base(records, prior, found.repeats)
-    presence = _presence(records, now, pairs, found.pair_probability, found.n_mean, settings)
+    presence = None
+    if watch_databases or len(evidence.tilt):
+        presence = _presence(records, now, pairs, found.pair_probability, found.n_mean, settings)
     now = replace(
         now,
         evidence=replace(evidence, prior=prior, noise=noise, tilt=np.zeros(0) if presence is None else presence.tilt),
@@ -249,10 +277,13 @@ def learn(
     start: Hyperparameters,
     settings: Settings,
     max_rounds: int = _MAX_ROUNDS,
+    *,
+    watch_databases: bool = False,
 ) -> Hyperparameters:
     """Variational EM: the link posterior, then noise, θ, n and K from it, and again.
 
-    Stops when n moves by less than one in ten thousand and every α by less than two percent.
+    Stops when n moves by less than one in ten thousand and every α by less than two percent. With
+    `watch_databases` it is asked after every round what the databases show about their own duplicates.
     """
     now = start
     pairs = without_faint(block_model(records, start.evidence), pairs, start.log_new)
@@ -260,7 +291,8 @@ def learn(
         model = block_model(records, now.evidence)
         split = split_pairs(model, pairs, now.log_new)
         found = expectation(model, split, now.log_new, settings, number)
-        before, now = now, update(records, model, split.ends(), now, found, settings)
+        before = now
+        now = update(records, model, split.ends(), now, found, settings, watch_databases=watch_databases)
         settings.on_round()
         change = np.log(now.evidence.prior.concentration / before.evidence.prior.concentration)
         if abs(now.n - before.n) < 1e-4 * max(now.n, 1.0) and np.max(np.abs(change), initial=0.0) < 2e-2:

@@ -129,7 +129,7 @@ def link_posterior(
         found = pass_over(now, log_new, 1 + number, _SWEEPS)
         probability += found.pair_probability / n_draws
         alone += found.alone / n_draws
-        moments.append((found.n_mean, max(found.n_variance, 1e-9)))
+        moments.append((max(found.n_mean, 1.0), max(found.n_variance, 1e-9)))
         chain_n.append(found.chain_n)
         chain_pairs = found.chain_pairs if chain_pairs is None else chain_pairs + found.chain_pairs
         n_now = float(np.clip(rng.normal(found.n_mean, np.sqrt(moments[-1][1])), 1.0, records.n_records))

@@ -25,7 +25,6 @@ from vber_cli.model.types import FloatArray, LongArray
 _BURN_IN = 60
 _THIN = 12
 _BIN = 0.5  # nats
-_GRID = 48
 _FARTHEST = 10.0  # a probability is not moved to less than such a part of what was learned
 
 
@@ -98,15 +97,14 @@ def draw_noises(
     table = _tabulate(model, b, levels, against)
     chance = _chance(model)
     n_records = len(model.codes)
-    grid = np.linspace(max(1.0, n_start - 0.25 * n_records), min(n_records, n_start + 0.25 * n_records), _GRID)
-    log_new_at = np.array([occupancy.log_new(n) for n in grid])
-    links = _expected_links(table, chance, start, occupancy.log_new(n_start))
+    # K stays where it was learned: drawn along, it would turn each link too many into odds for more of them
+    log_new = occupancy.log_new(n_start)
+    links = _expected_links(table, chance, start, log_new)
     scale = min((n_records - n_start) / max(links, 1e-9), 1.0)
     noise, n, out = start, n_start, []
     for step in range((0 if anchored else _BURN_IN) + _THIN * n_draws):
         if anchored and step % _THIN == 0:
             noise, n = start, n_start
-        log_new = float(np.interp(n, grid, log_new_at))
         found, by_class = _draw_links(table, chance, noise, log_new, rng)
         noise = _draw_noise(table, chance, noise, np.asarray(by_class * scale), rng)
         n = float(np.clip(n_records - scale * found, 1.0, n_records))

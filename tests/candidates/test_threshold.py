@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from vber_cli.candidates import join as module
 from vber_cli.candidates import join_kernels as kernels
 from vber_cli.candidates.join import choose_threshold, make_scorer
 from vber_cli.model.noise import Noise
@@ -16,6 +17,12 @@ from vber_cli.model.types import Records
 
 LOWEST, HIGHEST = -12.0, -4.0
 PER_RECORD = 10
+
+
+@pytest.fixture(autouse=True)
+def _as_with_many_records(monkeypatch):
+    """Few records may keep more pairs each; these tests are about many, with few records."""
+    monkeypatch.setattr(module, "_FEW_PAIRS", 0)
 
 
 def scorer_of(codes):
@@ -59,6 +66,15 @@ def test_as_many_pairs_as_are_wanted(rng):
     # beyond its limits it stays at one
     assert choose_threshold(scorer, wanted + 20.0, 1) == pytest.approx(wanted + 20.0 + LOWEST)
     assert choose_threshold(scorer, wanted - 20.0, 1) == pytest.approx(wanted - 20.0 + HIGHEST)
+
+
+def test_few_records_may_keep_more_pairs_each(rng, monkeypatch):
+    n = 120
+    scorer = scorer_of(make_codes(rng, n, (30, 20, 40, 12, 25)))
+    scores = all_scores(scorer)
+    log_new = scores[20 * n] + 8.0
+    monkeypatch.setattr(module, "_FEW_PAIRS", 20 * n)
+    assert choose_threshold(scorer, log_new, 1) == pytest.approx(scores[20 * n], abs=1e-9)
 
 
 def test_lower_where_few_pairs_score_high(rng):

@@ -130,7 +130,7 @@ def test_keys_take_hyphen_or_underscore():
         ("[merge]\ntol = nan\n", "finite", "number"),
         ("[merge]\nprior = 'uniforme'\n", "prior cannot be 'uniforme'", "uniform"),
         ("[merge]\nstart = 3\n", "start must be one of", "records"),
-        ("[merge]\ntype = ['age=numbre']\n", "unknown type", "age=number"),
+        ("[merge]\ntype = ['age=nummer']\n", "unknown type", "age=number"),
     ],
 )
 def test_a_wrong_file_is_refused(text, what, fix):

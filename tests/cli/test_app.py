@@ -27,7 +27,7 @@ from vber_cli.cli.reference import commands, reference
         (["merge", "a", "--prior", "empirica"], "--prior cannot be 'empirica'", "Did you mean empirical?"),
         (["merge", "a", "--quiet=1"], "--quiet takes no value", "Write --quiet alone"),
         (["merge", "a", "--config", "absent.toml"], "absent.toml: No such file", "--config"),
-        (["merge", "a", "--type", "x=numbre"], "--type 'x=numbre' names an unknown type", "Did you mean x=number?"),
+        (["merge", "a", "--type", "x=nummer"], "--type 'x=nummer' names an unknown type", "Did you mean x=number?"),
         (["config", "chekk"], "vber config has no command 'chekk'", "check"),
         (["config", "check"], "vber config check needs FILE.toml", "vber config check --help"),
         (["evaluate", "x"], "vber evaluate needs TRUTH", "vber evaluate --help"),

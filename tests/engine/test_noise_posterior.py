@@ -38,10 +38,10 @@ def drawn(rng, records, noise, n_draws=200, anchored=False, n=150.0):
     a, b = built.all_pairs(records.n_records)
     levels = pair_levels(model, a, b)
     near = (levels == 0).sum(axis=1) > 0
+    log_new = Occupancy(records.n_records).log_new(n)
     return draw_noises(
-        model, b[near], levels[near], np.zeros(near.sum()), noise, n, Occupancy(records.n_records), n_draws, rng,
-        anchored=anchored,
-    )  # fmt: skip
+        model, b[near], levels[near], np.zeros(near.sum()), noise, n, log_new, n_draws, rng, anchored=anchored
+    )
 
 
 def rates(draws):

@@ -67,9 +67,8 @@ def test_one_database_cannot_tell():
 
 def test_rates_are_relative_to_all_pairs():
     database = np.repeat([0, 1], [60, 40]).astype(np.int32)
-    sizes = np.array([60.0, 40.0])
     a, b = np.array([0, 2, 61], np.int32), np.array([1, 70, 62], np.int32)
-    within, across = relative_rates(database, sizes, a, b, np.array([1.0, 1.0, 0.5]))
+    within, across = relative_rates(database, a, b, np.array([1.0, 1.0, 0.5]))
     overall = (1.5 + 1.0 + 1.5) / (100 * 99 / 2)
     np.testing.assert_allclose(within, np.log(np.array([1.5 / 1770, 1.0 / 780]) / overall))
     assert across == pytest.approx(np.log(1.5 / 2400 / overall))

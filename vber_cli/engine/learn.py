@@ -176,13 +176,12 @@ def _rivalled(model: BlockModel, pairs: CandidatePairs, log_odds: FloatArray) ->
     if len(model.tilt) == 0:
         return np.zeros(len(pairs), dtype=bool)
     n, database = len(model.codes), model.database
-    order = np.argsort(log_odds, kind="stable")
     best, where = np.full(n, -np.inf), np.full(n, -1, dtype=np.int32)
+    for one in (pairs.a, pairs.b):
+        np.maximum.at(best, one, log_odds)
     for one, other in ((pairs.a, pairs.b), (pairs.b, pairs.a)):
-        rank = order[np.unique(one[order][::-1], return_index=True)[1] * -1 + len(order) - 1]  # each record's last
-        better = log_odds[rank] > best[one[rank]]
-        best[one[rank][better]] = log_odds[rank][better]
-        where[one[rank][better]] = database[other[rank][better]]
+        top = log_odds == best[one]
+        where[one[top]] = database[other[top]]
     in_a, in_b = database[pairs.a], database[pairs.b]
     clash = (
         (where[pairs.a] == in_b) & (where[pairs.b] == in_a) & (model.tilt[in_a] < _RARE) & (model.tilt[in_b] < _RARE)
@@ -340,8 +339,7 @@ def choose_relations(
     presence = _presence(records, now, (pairs.a, pairs.b), anchor.probability, anchor.n, settings)
     prior = np.zeros(len(pairs))
     if presence is not None:
-        sizes = np.bincount(records.db_of_record, minlength=records.n_databases).astype(np.float64)
-        within, across = relative_rates(records.db_of_record, sizes, pairs.a, pairs.b, anchor.probability)
+        within, across = relative_rates(records.db_of_record, pairs.a, pairs.b, anchor.probability)
         database = records.db_of_record[pairs.a]
         prior = np.where(database == records.db_of_record[pairs.b], within[database], across)
     together = model.constraints.standing(pairs.a, pairs.b) > 0
@@ -349,9 +347,8 @@ def choose_relations(
         model, pairs.b, pairs.levels, prior, anchor.probability, possible, n_pairs, settings.seed, together
     )
     tilt = np.zeros(0) if presence is None else presence.tilt
-    return replace(now, evidence=replace(now.evidence, noise=found.noise, relations=found.relations, tilt=tilt)), (
-        found.bic
-    )
+    evidence = replace(now.evidence, noise=found.noise, relations=found.relations, tilt=tilt)
+    return replace(now, evidence=evidence), found.bic
 
 
 def sharpen_relations(
@@ -364,9 +361,8 @@ def sharpen_relations(
     near = without_faint(model, pairs, now.log_new)
     split = split_pairs(model, near, now.log_new)
     found = expectation(model, split, now.log_new, settings, 0)
-    graph = split.graph
-    known = np.concatenate([graph.pair_a, split.weak.a]).astype(np.int64) << 32
-    known |= np.concatenate([graph.pair_b, split.weak.b])
+    a, b = split.ends()
+    known = (a.astype(np.int64) << 32) | b
     order = np.argsort(known)
     key = (pairs.a.astype(np.int64) << 32) | pairs.b
     at = np.minimum(np.searchsorted(known[order], key), max(len(known) - 1, 0))

@@ -175,7 +175,7 @@ def _draws(
         near = free > _HARDLY_FREE
         against = (doubt - np.log(free) - tilt_of(model, a, b))[near]
         noises = draw_noises(
-            model, b[near], levels[near], against, learned.evidence.noise, learned.n, occupancy, n_draws, rng,
+            model, b[near], levels[near], against, learned.evidence.noise, learned.n, learned.log_new, n_draws, rng,
             anchored=learned.evidence.relations.n_classes > 0,
         )  # fmt: skip
     for drawn in noises:

@@ -17,7 +17,6 @@ from scipy.special import expit, logsumexp
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.hyper import CLASS_WEIGHT, COPY_LEVELS, MISMATCHES, class_prior
 from vber_cli.model.noise import Noise
-from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION
 from vber_cli.model.similar import N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray, LongArray
@@ -62,7 +61,7 @@ def draw_noises(
     against: FloatArray,
     start: Noise,
     n_start: float,
-    occupancy: Occupancy,
+    log_new: float,
     n_draws: int,
     rng: np.random.Generator,
     *,
@@ -83,8 +82,9 @@ def draw_noises(
         evidence: the doubt, and −log of the probability that neither record has another partner.
     start, n_start
         The noise classes and the number of individuals that were learned.
-    occupancy
-        The prior over partitions.
+    log_new
+        Log weight of one more individual, as it was learned. It stays: drawn along, K would turn each link too many
+        into odds for more of them.
     n_draws
         How many.
     rng
@@ -97,8 +97,6 @@ def draw_noises(
     table = _tabulate(model, b, levels, against)
     chance = _chance(model)
     n_records = len(model.codes)
-    # K stays where it was learned: drawn along, it would turn each link too many into odds for more of them
-    log_new = occupancy.log_new(n_start)
     links = _expected_links(table, chance, start, log_new)
     scale = min((n_records - n_start) / max(links, 1e-9), 1.0)
     noise, n, out = start, n_start, []
@@ -138,7 +136,7 @@ def _parts(noise: Noise) -> tuple[FloatArray, FloatArray, FloatArray]:
 def _chance(model: BlockModel) -> FloatArray:
     """(F, 4) probability of each level between different individuals, that of identical values included."""
     chance: FloatArray = model.unrelated.copy()
-    chance[:, 0] = np.clip(chance[:, 0], 1e-12, 1.0)
+    chance[:, 0] = np.maximum(chance[:, 0], 1e-12)
     return chance
 
 

@@ -97,10 +97,9 @@ def _truncated_rate(mean: float) -> float:
     return float(brentq(lambda u: u / -np.expm1(-u) - mean, 1e-12, 2.0 * mean + 1.0))
 
 
-def relative_rates(
-    database: IntArray, sizes: FloatArray, a: IntArray, b: IntArray, probability: FloatArray
-) -> tuple[FloatArray, float]:
+def relative_rates(database: IntArray, a: IntArray, b: IntArray, probability: FloatArray) -> tuple[FloatArray, float]:
     """Log rate of links among pairs within each database (D,), and across, beside that among all pairs."""
+    sizes = np.bincount(database).astype(np.float64)
     same = database[a] == database[b]
     within = np.bincount(database[a[same]], weights=probability[same], minlength=len(sizes)) + _HALF
     across = float(probability[~same].sum()) + _HALF

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vber_cli.model.species import fit_species
+from vber_cli.model.species import Species, fit_species
 
 
 def seen_counts(draws):
@@ -79,3 +79,17 @@ def test_counts_that_say_nothing_of_rarity_are_taken_as_they_are(counts):
 def test_the_order_of_the_values_does_not_matter(rng):
     counts = seen_counts(zipf(rng, 1000))
     assert fit_species(counts) == fit_species(rng.permutation(counts))
+
+
+@pytest.mark.parametrize("more", [0.0, 1e-6, 0.3, 0.9])
+def test_less_than_one_repetition_says_nothing_of_rarity(more):
+    counts = np.ones(6)
+    counts[0] += more
+    assert fit_species(counts) == Species(0.0, 0.0)
+
+
+def test_one_repetition_does():
+    found = fit_species(np.array([2.0, 1, 1, 1, 1, 1]))
+    assert found != Species(0.0, 0.0)
+    # seven draws with one repetition are expected of some twenty equal values
+    assert 1 / 200 < float(found.probability(np.ones(1), 7.0)[0]) < 1 / 7

@@ -47,8 +47,8 @@ def fit_species(counts: FloatArray) -> Species:
         (k,) float64 ≥ 1, how often each value seen was drawn; expected counts need not be whole.
     """
     k, n = len(counts), float(counts.sum())
-    if k < 2 or n <= k * (1.0 + 1e-9) or n < 3:
-        # one value, or nothing seen twice: nothing speaks of rarity, take the counts as they are
+    if k < 2 or n - k < 1.0 - 1e-9 or n < 3:
+        # one value, or less than one repetition: nothing speaks of rarity, take the counts as they are
         return Species(0.0, 0.0)
     binned, weight = _histogram(counts)
     closed = np.repeat(_CLOSED, len(_SIZES))

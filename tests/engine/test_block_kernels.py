@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.engine import built, naive
+from tests.engine.steps import labels_after_a_step
 from vber_cli.engine import block_kernels as kernels
-from vber_cli.engine import block_list_kernels
 from vber_cli.engine.graph import build_graph
 from vber_cli.engine.local_kernels import N_STATS
 from vber_cli.engine.posterior import Chains, expect
@@ -127,31 +127,11 @@ def test_each_kind_of_step_alone_keeps_the_posterior(rng, n_classes, parts, step
     at = rng.choice(len(expected.labels), n_draws, p=expected.probability)
     index = {tuple(label): i for i, label in enumerate(expected.labels.tolist())}
     local = built.Local(built.model_of(case), np.arange(n))
-    *given, work = local.args
-    given += local.units
-    block, head, follow, size, members, one, two = (np.zeros(n, np.int32) for _ in range(7))
-    option, score, order = np.zeros(n + 1, np.int32), np.zeros(n + 1), np.arange(n, dtype=np.int32)
-    nbr_ptr, nbr, ends = block_list_kernels.neighbours_of(local.records, *edges, 0, len(edges[0]))
-    stream = np.array([7], np.uint64)
     after = np.zeros(len(expected.labels))
     moved = 0
-    for i in at:
-        block_list_kernels.link_blocks(local.records, expected.labels[i].astype(np.int32), block, head, follow, size)
-        if step == "sweep":
-            kernels._gibbs_sweep(
-                order, nbr_ptr, nbr, *given, log_new, block, head, follow, size, stream, members, option, score, work
-            )
-        else:
-            for _ in range(4):
-                e = rng.integers(len(ends))
-                a, b = ends[e] if rng.random() < 0.5 else ends[e, ::-1]
-                kernels._split_merge(
-                    a, b, e, *given, log_new, block, head, follow, size, stream, members, one, two, work
-                )
-        first = [int(np.flatnonzero(block == k)[0]) for k in block]
-        np.testing.assert_array_equal(size, np.bincount(block, minlength=n))
-        after[index[tuple(first)]] += 1
-        moved += index[tuple(first)] != i
+    for i, label in zip(at, labels_after_a_step(local, edges, expected.labels[at], log_new, step, rng), strict=True):
+        after[index[label]] += 1
+        moved += index[label] != i
     p = expected.probability
     assert moved > n_draws / 5
     assert np.all(np.abs(after / n_draws - p) <= naive.four_errors(p * (1 - p), n_draws))

@@ -9,6 +9,7 @@ import pytest
 
 from tests import exact, reference
 from tests.engine import built, decided, naive
+from tests.engine.steps import labels_after_a_step
 from tests.engine.test_block_kernels import (
     N_BATCHES,
     Sampler,
@@ -17,8 +18,7 @@ from tests.engine.test_block_kernels import (
     summary_of,
 )
 from tests.engine.test_optimise import naive_bound, steady
-from vber_cli.engine import block_kernels as kernels
-from vber_cli.engine import block_list_kernels, cavi
+from vber_cli.engine import cavi
 from vber_cli.engine.block_model import block_model
 from vber_cli.engine.decide import decide
 from vber_cli.engine.family import Family, bound_records
@@ -142,32 +142,10 @@ def test_each_kind_of_step_alone_keeps_the_posterior(rng, kind, n_classes, parts
     expected = decided.posterior(case, rules, log_new * np.arange(n + 1))
     at = rng.choice(len(expected.labels), n_draws, p=expected.probability)
     index = {tuple(label): i for i, label in enumerate(expected.labels.tolist())}
-    model = constrained(case, rules)
-    local = built.Local(model, np.arange(n))
-    *given, work = local.args
-    given += local.units
-    block, head, follow, size, members, one, two = (np.zeros(n, np.int32) for _ in range(7))
-    option, score, order = np.zeros(n + 1, np.int32), np.zeros(n + 1), np.arange(n, dtype=np.int32)
-    nbr_ptr, nbr, ends = block_list_kernels.neighbours_of(local.records, *edges, 0, len(edges[0]))
-    stream = np.array([7], np.uint64)
+    local = built.Local(constrained(case, rules), np.arange(n))
     after = np.zeros(len(expected.labels))
-    for i in at:
-        block_list_kernels.link_blocks(local.records, expected.labels[i].astype(np.int32), block, head, follow, size)
-        if step == "sweep":
-            kernels._gibbs_sweep(
-                order, nbr_ptr, nbr, *given, log_new, block, head, follow, size, stream, members, option, score, work
-            )
-        elif step == "swap":
-            for _ in range(8):
-                kernels._swap(*given, block, head, follow, size, stream, one, two, work)
-        else:
-            for _ in range(4):
-                e = rng.integers(len(ends))
-                a, b = ends[e] if rng.random() < 0.5 else ends[e, ::-1]
-                kernels._split_merge(
-                    a, b, e, *given, log_new, block, head, follow, size, stream, members, one, two, work
-                )
-        after[index[tuple(int(np.flatnonzero(block == k)[0]) for k in block)]] += 1
+    for label in labels_after_a_step(local, edges, expected.labels[at], log_new, step, rng):
+        after[index[label]] += 1
     p = expected.probability
     assert after[p == 0].sum() == 0
     assert np.all(np.abs(after / n_draws - p) <= naive.four_errors(p * (1 - p), n_draws))

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.engine import naive
 from vber_cli.engine import graph as module
-from vber_cli.engine.block_model import Evidence, block_model
+from vber_cli.engine.block_model import block_model, exact_evidence
 from vber_cli.engine.graph import build_graph, thin
 from vber_cli.engine.learn import log_odds_of, split_pairs, with_levels
 from vber_cli.engine.partition_kernels import MAX_EXACT
-from vber_cli.model.dependence import Dependence
-from vber_cli.model.noise import Noise
 from vber_cli.model.prior import make_prior
-from vber_cli.model.relations import Relations
-from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import Records
 
 
@@ -150,14 +147,7 @@ def test_pairs_of_records_with_far_better_partners_join_nothing_in_clean_databas
     codes = np.array([[0, 0, 0], [0, 0, 0], [1, 1, 0], [1, 1, 0], [2, 3, 1], [4, 5, 1]], np.int32)
     records = Records(codes, np.array([0, 1, 0, 1, 0, 1], np.int32), np.array([9, 9, 9]))
     prior = make_prior(records, "uniform", 1e-6)
-    evidence = Evidence(
-        prior,
-        Noise.single(prior.concentration),
-        SimilarValues.none(prior.value_ptr),
-        Relations.none(3),
-        Dependence.none(3),
-        np.zeros(0) if tilt is None else np.full(2, tilt),
-    )
+    evidence = replace(exact_evidence(prior, 3), tilt=np.zeros(0) if tilt is None else np.full(2, tilt))
     model = block_model(records, evidence)
     pairs = with_levels(model, (np.array([0, 0, 2, 4], np.int32), np.array([1, 3, 3, 5], np.int32)))
     log_new = float(log_odds_of(model, pairs, 0.0)[3]) + 1.0  # 4-5 is a strong enough edge, and so is 0-3

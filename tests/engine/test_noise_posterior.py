@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.engine import built
-from vber_cli.engine.block_model import Evidence, block_model
+from vber_cli.engine.block_model import block_model, exact_evidence
 from vber_cli.engine.evidence_kernels import pair_levels
 from vber_cli.engine.noise_posterior import draw_noises
-from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.prior import make_prior
-from vber_cli.model.relations import Relations
-from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import Records
 
 
@@ -30,10 +29,7 @@ def duplicated(rng, n_values, wrong, n_people=150):
 
 def drawn(rng, records, noise, n_draws=200, anchored=False, n=150.0):
     prior = make_prior(records, "empirical", 0.1)
-    n_fields = records.n_fields
-    evidence = Evidence(
-        prior, noise, SimilarValues.none(prior.value_ptr), Relations.none(n_fields), Dependence.none(n_fields)
-    )
+    evidence = replace(exact_evidence(prior, records.n_fields), noise=noise)
     model = block_model(records, evidence)
     a, b = built.all_pairs(records.n_records)
     levels = pair_levels(model, a, b)

@@ -142,10 +142,6 @@ def records_schema(fields: Sequence[str]) -> pa.Schema:
     return pa.schema([*_RECORDS, *(_field(name, _NAME, nullable=True) for name in record_columns(fields))])
 
 
-INDIVIDUALS = individuals_schema
-LINKS = links_schema
-
-
 def _free(name: str, taken: set[str]) -> str:
     while name in taken:
         name += "_"

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from vber_cli.encode.codebook import is_missing
 from vber_cli.encode.dates import DateReading, resolve_reading
-from vber_cli.encode.types import FieldType, canonical, infer_type
+from vber_cli.encode.types import FieldType, canonical
 from vber_cli.model.types import IntArray, LongArray
 
 LONGEST = 200  # characters of a value that are shown; the rest is cut
@@ -89,10 +89,6 @@ class ColumnValues:
         used, index = np.unique(codes, return_inverse=True)
         forms = canonical(self.values.take(pa.array(used, mask=used < 0)), kind, reading)
         return forms.take(pa.array(index))
-
-    def inferred(self, name: str) -> FieldType:
-        """The type that these values suggest by themselves."""
-        return infer_type(name, self.values, self.counts)
 
 
 def _cut(text: str) -> str:

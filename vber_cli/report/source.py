@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from vber_cli.errors import InputError
+from vber_cli.io.schema import record_columns
 from vber_cli.io.write import SUMMARY
-from vber_cli.results.open_result import OpenResult
+from vber_cli.results.open_result import OpenResult, plain_text
 
 FloatArray = NDArray[np.float64]
 LongArray = NDArray[np.int64]
@@ -53,24 +54,6 @@ class Records:
     probability: FloatArray
     runner_up: LongArray
     runner_up_probability: FloatArray
-
-    def positions(self, database: LongArray, row: LongArray) -> LongArray:
-        """(n,) int64, where these records stand.
-
-        Raises
-        ------
-        InputError
-            If one of them is not in the result.
-        """
-        width = int(max(self.row.max(initial=0), row.max(initial=0))) + 1
-        key, wanted = self.database * width + self.row, database * width + row
-        order = np.argsort(key, kind="stable")
-        if not len(wanted):
-            return np.zeros(0, dtype=np.int64)
-        place = order[np.minimum(np.searchsorted(key, wanted, sorter=order), max(len(key) - 1, 0))]
-        if (key[place] != wanted).any():
-            raise InputError("links.parquet names a record that assignments.parquet does not have", _AGAIN)
-        return np.asarray(place, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -162,15 +145,18 @@ def read_result(directory: Path) -> Result:
         If it is none, or a file in it is missing, unreadable or contradicts another.
     """
     summary = _read_summary(directory / SUMMARY)
+    opened = OpenResult(directory)
     inputs, fields = summary.get("inputs"), summary.get("fields")
     databases = [str(item["name"]) for item in inputs if "name" in item] if isinstance(inputs, list) else []
-    records = _read_records(directory / "assignments.parquet", databases)
+    records = _read_records(opened, databases)
     names = [str(item["field"]) for item in fields if "field" in item] if isinstance(fields, list) else []
-    path = directory / "links.parquet"
-    links = _read_links(path, databases, records, names) if path.exists() else None
-    trace = OpenResult(directory).table("trace", ["kind", "bound", "seconds"])
+    links = _read_links(opened, names) if opened.has("links") else None
+    trace = opened.table("trace", ["kind", "bound", "seconds"])
+    kinds = tuple(plain_text(trace.column("kind")).to_pylist())
     steps = Trace(
-        tuple(_text(trace.column("kind")).to_pylist()), _floats(trace.column("bound")), _floats(trace.column("seconds"))
+        kinds,
+        _floats(trace.column("bound")),
+        _floats(trace.column("seconds")),
     )
     return Result(directory, summary, tuple(databases), tuple(names), records, links, steps)
 
@@ -187,14 +173,14 @@ def _read_summary(path: Path) -> dict[str, Any]:
     return summary
 
 
-def _read_records(path: Path, databases: list[str]) -> Records:
+def _read_records(opened: OpenResult, databases: list[str]) -> Records:
     """Read the assignments; names that the summary does not list are added to `databases`."""
     columns = ["database", "row", "record_id", "individual", "probability", "runner_up", "runner_up_probability"]
-    table = OpenResult(path.parent).table(path.stem, columns)
+    table = opened.table("assignments", columns)
     return Records(
         database=_positions(table.column("database"), databases),
         row=_longs(table.column("row")),
-        record_id=_text(table.column("record_id")),
+        record_id=plain_text(table.column("record_id")),
         individual=_longs(table.column("individual")),
         probability=_floats(table.column("probability")),
         runner_up=_longs(table.column("runner_up")),
@@ -202,24 +188,14 @@ def _read_records(path: Path, databases: list[str]) -> Records:
     )
 
 
-def _read_links(path: Path, databases: list[str], records: Records, fields: Sequence[str]) -> Links:
+def _read_links(opened: OpenResult, fields: Sequence[str]) -> Links:
     names = [f"{_LEVEL}{field}" for field in fields]
-    table = OpenResult(path.parent).table(
-        path.stem, ["database_a", "row_a", "database_b", "row_b", "probability", *names]
-    )
-    ends = [
-        records.positions(_positions(table.column(f"database_{side}"), databases), _longs(table.column(f"row_{side}")))
-        for side in "ab"
-    ]
+    table = opened.table("links", ["database_a", "row_a", "database_b", "row_b", "probability", *names])
+    ends = [opened.positions(table.column(f"database_{side}"), table.column(f"row_{side}")) for side in "ab"]
     levels = np.full((table.num_rows, len(fields)), MISSING_LEVEL, dtype=np.int8)
     for f, name in enumerate(names):
         levels[:, f] = table.column(name).to_numpy()
     return Links(ends[0], ends[1], _floats(table.column("probability")), levels)
-
-
-def _text(column: pa.ChunkedArray) -> pa.Array:
-    """A text column as one array without dictionary."""
-    return pa.concat_arrays([pa.array([], pa.large_string()), *column.cast(pa.large_string()).chunks])
 
 
 def _longs(column: pa.ChunkedArray) -> LongArray:
@@ -234,7 +210,7 @@ def _floats(column: pa.ChunkedArray) -> FloatArray:
 
 def _positions(column: pa.ChunkedArray, names: list[str]) -> LongArray:
     """(n,) int64, the position of each name among `names`, which unknown ones are appended to."""
-    encoded = _text(column).dictionary_encode()
+    encoded = plain_text(column).dictionary_encode()
     place = {name: position for position, name in enumerate(names)}
     of_code = []
     for name in encoded.dictionary.to_pylist():
@@ -261,14 +237,11 @@ def read_values(result: Result, wanted: set[Key]) -> dict[Key, list[str | None]]
     path = result.directory / "records.parquet"
     if not path.exists():
         return None
-    keys = ["database", "row", "record_id"]
     try:
         with pq.ParquetFile(path) as file:
-            columns = [name for name in file.schema_arrow.names if name not in keys]
-            by_name = {field: columns.index(field) for field in result.fields if field in columns}
-            # a field that is called like a key has another column name, but its place is the same
-            in_order = len(columns) == len(result.fields)
-            at = [f if in_order else by_name.get(field) for f, field in enumerate(result.fields)]
+            present = file.schema_arrow.names
+            columns = [name if name in present else None for name in record_columns(result.fields)]
+            kept_columns = [name for name in columns if name is not None]
             names = list(result.databases)
             found: dict[Key, list[str | None]] = {}
             for batch in file.iter_batches(batch_size=1 << 14):
@@ -276,9 +249,9 @@ def read_values(result: Result, wanted: set[Key]) -> dict[Key, list[str | None]]
                 database, row = _positions(part.column("database"), names), _longs(part.column("row"))
                 pairs = list(zip(database.tolist(), row.tolist(), strict=True))
                 hits = [i for i, key in enumerate(pairs) if key in wanted]
-                kept = part.select(columns).take(pa.array(hits, pa.int64())).to_pydict() if hits else {}
+                kept = part.select(kept_columns).take(pa.array(hits, pa.int64())).to_pydict() if hits else {}
                 for place, i in enumerate(hits):
-                    cells = [None if c is None else kept[columns[c]][place] for c in at]
+                    cells = [None if name is None else kept[name][place] for name in columns]
                     found[pairs[i]] = [None if cell is None else str(cell) for cell in cells]
     except (pa.ArrowInvalid, KeyError, OSError) as error:
         raise InputError(f"{path} cannot be read: {error}", _AGAIN) from None

@@ -242,5 +242,4 @@ def test_field_columns_never_collide() -> None:
     assert columns[2][0] == "name_probability"
     names = schema.individuals_schema(fields).names
     assert len(names) == len(set(names)) == 4 + 2 * 4
-    assert schema.INDIVIDUALS(fields).equals(schema.individuals_schema(fields))
-    assert schema.LINKS(["a"]).names[-1] == "level_a"
+    assert schema.links_schema(["a"]).names[-1] == "level_a"

@@ -280,7 +280,7 @@ def test_broken_files(tmp_path, broken):
 
 def test_a_link_to_nowhere(tmp_path):
     made = write_result(tmp_path / "out", links=[(0, 0, 1, 5, 0.9, (0, 0))])
-    with pytest.raises(InputError, match="assignments.parquet does not hold"):
+    with pytest.raises(InputError, match=r"assignments\.parquet does not hold"):
         make_report(made)
 
 

@@ -48,7 +48,7 @@ class Sampler:
         repeats = np.zeros((n, n_fields))
         kernels.gibbs_kernel(
             0, 1, np.array([0, n]), np.arange(n, dtype=np.int32), np.array([0, len(self.a)]), self.a, self.b,
-            self.model, self.log_new, n_burn, n_keep, np.uint64(seed), self.label,
+            self.model, self.log_new, n_burn, n_keep, np.uint64(seed), True, self.label,
             1 / n_keep, together, alone, repeats, stats, class_weight, blocks,
         )  # fmt: skip
         return np.concatenate([together, alone, [blocks.mean(), (blocks**2).mean()]]), (stats, class_weight, repeats)
@@ -158,7 +158,7 @@ def expect_in_batches(case, log_new, graph, n_sweeps, seed):
     model = built.model_of(case)
     out = []
     for i in range(N_BATCHES):
-        found = expect(model, log_new, graph, chains, seed=seed + i, draw=False, n_sweeps=n_sweeps, threads=1)
+        found = expect(model, log_new, graph, chains, seed=seed + i, count=True, n_sweeps=n_sweeps, threads=1)
         assert found.chain_pairs.shape == (2, graph.pair_ptr[-1] - graph.pair_ptr[graph.n_small])
         assert found.chain_n.shape == (2, n_sweeps * 2 // 3)
         np.testing.assert_allclose(found.chain_pairs.mean(axis=0), found.pair_probability, rtol=0, atol=1e-12)

@@ -63,7 +63,7 @@ def test_enumeration_sums_over_the_allowed_partitions(rng, kind, n_classes, part
         model, log_h = constrained(case, rules), 0.7 * np.arange(n + 1)
         expected = decided.posterior(case, rules, log_h)
         graph = build_graph(*built.all_pairs(n), n)
-        found = expect(model, 0.7, graph, None, seed=1, draw=False, n_sweeps=0, threads=1)
+        found = expect(model, 0.7, graph, None, seed=1, count=True, n_sweeps=0, threads=1)
         np.testing.assert_allclose(matrix(found.pair_probability, n), expected.pair, rtol=0, atol=1e-9)
         np.testing.assert_allclose(found.alone, expected.alone, rtol=0, atol=1e-9)
         np.testing.assert_allclose((found.n_mean, found.n_variance), expected.moments, rtol=0, atol=1e-9)
@@ -420,6 +420,6 @@ def test_the_exact_model_under_constraints_is_a_sum_of_marginals(rng):
             pair.append(label[0] == label[1])
     w = np.exp(np.array(log_w) - max(log_w))
     graph = build_graph(*built.all_pairs(n), n)
-    found = expect(constrained(case, rules), 1.0, graph, None, seed=1, draw=False, n_sweeps=0, threads=1)
+    found = expect(constrained(case, rules), 1.0, graph, None, seed=1, count=True, n_sweeps=0, threads=1)
     assert matrix(found.pair_probability, n)[0, 1] == pytest.approx(w[np.array(pair)].sum() / w.sum(), abs=1e-9)
     assert found.pair_probability[[4, 7]].tolist() == [pytest.approx(1.0, abs=1e-12), 0.0]

@@ -11,7 +11,6 @@ from tests import exact
 from tests.engine import built, naive
 from vber_cli.engine import partition_kernels as kernels
 from vber_cli.engine.graph import build_graph
-from vber_cli.engine.local_kernels import N_STATS
 from vber_cli.engine.posterior import expect, log_weights_by_blocks, tiny_posterior
 from vber_cli.model.noise import Noise
 from vber_cli.model.types import Records
@@ -23,10 +22,10 @@ CASES = [
 ]
 
 
-def enumerate_all(case, log_new, *, seed=0, draw=False):
+def enumerate_all(case, log_new, *, count=True):
     """All records as one component, through the enumeration."""
     graph = build_graph(*built.all_pairs(case.n), case.n)
-    return expect(built.model_of(case), log_new, graph, None, seed=seed, draw=draw, n_sweeps=0, threads=1)
+    return expect(built.model_of(case), log_new, graph, None, seed=0, count=count, n_sweeps=0, threads=1)
 
 
 def square(values, n):
@@ -125,39 +124,13 @@ def test_weights_by_the_number_of_blocks_of_some_of_the_records(rng, parts):
     np.testing.assert_allclose(found[1:], np.log(weight[1:]), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("rng", [1, 2], indirect=True)
-@pytest.mark.parametrize(("n_classes", "parts"), [(1, ()), (2, naive.FULL)])
-def test_drawn_partitions_have_the_posterior_frequencies(rng, n_classes, parts):
-    n, n_draws = 4, 4000
-    case = naive.make_case(rng, n, "people", n_classes, parts)
-    model = built.model_of(case)
-    expected = naive.posterior(case, 0.8 * np.arange(n + 1))
-    comp_ptr, pair_ptr = np.array([0, n]), np.array([0, n * (n - 1) // 2])
-    seen = dict.fromkeys(map(tuple, expected.labels.tolist()), 0)
-    for draw in range(n_draws):
-        label = np.arange(n, dtype=np.int32)
-        found = np.zeros((n_classes, 3, N_STATS)), np.zeros(n_classes), np.zeros((n, 3))
-        stats, class_weight, repeats = found
-        kernels.enumerate_kernel(
-            0, 1, comp_ptr, np.arange(n, dtype=np.int32), pair_ptr, model, 0.8, np.uint64(draw), True,
-            np.zeros(6), np.zeros(n), repeats, label, stats, class_weight,
-        )  # fmt: skip
-        seen[tuple(label.tolist())] += 1
-        if draw < 50:  # and the statistics are those of the partition drawn
-            for ours, theirs in zip(found, naive.partition_statistics(case, label), strict=True):
-                np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-11)
-    frequency = np.array([seen[tuple(label)] for label in expected.labels.tolist()]) / n_draws
-    p = expected.probability
-    assert p.max() < 0.95
-    assert np.all(np.abs(frequency - p) <= naive.four_errors(p * (1 - p), n_draws))
-
-
-def test_a_draw_depends_on_the_seed_only(rng):
+def test_without_statistics_the_probabilities_are_the_same(rng):
     case = naive.make_case(rng, 7, "people", 2, naive.FULL)
-    first = [enumerate_all(case, 1.0, seed=s, draw=True).stats for s in range(8)]
-    again = [enumerate_all(case, 1.0, seed=s, draw=True).stats for s in range(8)]
-    np.testing.assert_array_equal(first, again)
-    assert any(not np.array_equal(first[0], other) for other in first[1:])
+    counted, bare = (enumerate_all(case, 1.0, count=count) for count in (True, False))
+    for name in ("pair_probability", "alone", "n_mean", "n_variance"):
+        np.testing.assert_array_equal(getattr(bare, name), getattr(counted, name))
+    assert counted.stats.sum() > 0
+    assert bare.stats.sum() == bare.class_weight.sum() == bare.repeats.sum() == 0
 
 
 def test_overwhelming_evidence_stays_finite(rng):
@@ -183,7 +156,7 @@ def test_a_further_record_in_the_same_database_is_weighed_by_its_tilt(rng, kind)
     database, tilt, log_new = np.array([0, 1, 0, 1, 1, 0], np.int32), np.array([-1.3, 0.8]), 1.1
     model = built.model_of(case)._replace(database=database, tilt=tilt)
     graph = build_graph(*built.all_pairs(6), 6)
-    found = expect(model, log_new, graph, None, seed=0, draw=False, n_sweeps=0, threads=1)
+    found = expect(model, log_new, graph, None, seed=0, count=True, n_sweeps=0, threads=1)
     weights, pair = [], []
     for label in naive.labellings(6):
         blocks = naive.blocks_of(label)

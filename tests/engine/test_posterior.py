@@ -17,9 +17,9 @@ from vber_cli.model.noise import Noise
 from vber_cli.model.types import Records
 
 
-def one_pass(case, graph, chains=None, *, draw=False, seed=3, threads=1, log_new=1.2):
+def one_pass(case, graph, chains=None, *, count=True, seed=3, threads=1, log_new=1.2):
     model = built.model_of(case)
-    return expect(model, log_new, graph, chains, seed=seed, draw=draw, n_sweeps=60, threads=threads)
+    return expect(model, log_new, graph, chains, seed=seed, count=count, n_sweeps=60, threads=threads)
 
 
 def edges_within(groups):
@@ -80,10 +80,10 @@ def test_no_edges_at_all(rng):
     assert found.stats.sum() == found.repeats.sum() == 0.0
 
 
-@pytest.mark.parametrize("draw", [False, True])
-def test_threads_do_not_change_a_bit(thirty, draw):
+@pytest.mark.parametrize("count", [False, True])
+def test_threads_do_not_change_a_bit(thirty, count):
     case, _, graph = thirty
-    same(*(one_pass(case, graph, draw=draw, threads=t) for t in (1, 2)))
+    same(*(one_pass(case, graph, count=count, threads=t) for t in (1, 2)))
 
 
 def test_threads_do_not_change_a_bit_of_the_chains(rng):

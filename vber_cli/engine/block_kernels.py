@@ -374,13 +374,14 @@ def _gibbs_sweep(  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def gibbs_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, model, log_new, n_burn, n_keep, seed, label, weight,
+    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, model, log_new, n_burn, n_keep, seed, count, label, weight,
     pair_probability, alone, repeats, stats, class_weight, blocks,
 ):  # fmt: skip
     """Collapsed Gibbs with split–merge proposals on components lo..hi-1, going on from `label`.
 
-    Every kept sweep adds `weight` to the edges whose records are together and to the records alone; the statistics
-    are those of the last partition, times `weight · n_keep`. `blocks` (n_keep,) is increased by the number of blocks.
+    Every kept sweep adds `weight` to the edges whose records are together and to the records alone; the statistics,
+    with `count`, are those of the last partition, times `weight · n_keep`. `blocks` (n_keep,) is increased by the
+    number of blocks.
     """
     stream = np.zeros(1, np.uint64)
     work = scratch(model)
@@ -429,7 +430,7 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
                 if head[block[i]] == i:
                     blocks[sweep - n_burn] += 1.0
         for k in range(m):
-            if size[k] > 1:
+            if count and size[k] > 1:
                 n = members_of(k, head, follow, members)
                 members[:n].sort()
                 add_stats(

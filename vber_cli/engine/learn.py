@@ -202,7 +202,7 @@ def expectation(model: BlockModel, split: PairGraph, log_new: float, settings: S
         chains = Chains(split.graph, 2, greedy_labels(model, log_new, split.graph, settings.threads), apart)
     found = expect(
         model, log_new, split.graph, chains,
-        seed=settings.seed * 7919 + number, draw=False, n_sweeps=_SWEEPS, threads=settings.threads,
+        seed=settings.seed * 7919 + number, count=True, n_sweeps=_SWEEPS, threads=settings.threads,
     )  # fmt: skip
     found = add_weak_pairs(found, split.weak.a, split.weak.b, split.weak_odds)
     count_weak_pairs(model, found, split.weak.a, split.weak.b, settings.threads)

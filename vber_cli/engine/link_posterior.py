@@ -120,7 +120,7 @@ def link_posterior(
 
     def pass_over(now: BlockModel, log_new: float, number: int, n_sweeps: int) -> Expectation:
         seed = settings.seed * 7919 + 1000 + number
-        found = expect(now, log_new, graph, chains, seed=seed, draw=True, n_sweeps=n_sweeps, threads=settings.threads)
+        found = expect(now, log_new, graph, chains, seed=seed, count=False, n_sweeps=n_sweeps, threads=settings.threads)
         odds = np.exp(np.minimum(log_odds_of(now, weak, log_new), 50.0))
         return add_weak_pairs(found, weak.a, weak.b, odds)
 

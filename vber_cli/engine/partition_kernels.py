@@ -8,7 +8,6 @@ import numba as nb
 import numpy as np
 
 from vber_cli.engine.local_kernels import add_stats, compare_kernel, predictive, scratch
-from vber_cli.engine.special_kernels import mix64, next_uniform
 from vber_cli.engine.unit_kernels import local_units, possible_blocks
 
 MAX_EXACT = 8  # components of at most so many records are summed over all their partitions
@@ -56,16 +55,50 @@ def _subset_weights(records, levels, doubt, model, work, out, members):  # type:
 
 
 @nb.njit(cache=True, nogil=True)
+def _sum_partitions(full, evidence, log_new, log_z, mean, square):  # type: ignore[no-untyped-def]
+    """For every subset s of the records: log of the sum over its partitions, and E[n] and E[n²] of their blocks."""
+    log_z[0] = 0.0
+    mean[0] = 0.0
+    square[0] = 0.0
+    for s in range(1, full + 1):
+        low = s & -s
+        rest = s ^ low
+        top = -np.inf
+        t = rest
+        while True:  # blocks t ∪ {lowest}, over all t ⊆ rest
+            top = max(top, evidence[t | low] + log_z[rest ^ t])
+            if t == 0:
+                break
+            t = (t - 1) & rest
+        z = 0.0
+        first = 0.0
+        second = 0.0
+        t = rest
+        while True:
+            value = evidence[t | low] + log_z[rest ^ t]
+            if value > top - 45.0:
+                p = math.exp(value - top)
+                z += p
+                first += p * (1.0 + mean[rest ^ t])
+                second += p * (1.0 + 2.0 * mean[rest ^ t] + square[rest ^ t])
+            if t == 0:
+                break
+            t = (t - 1) & rest
+        log_z[s] = top + math.log(z) + log_new
+        mean[s] = first / z
+        square[s] = second / z
+
+
+@nb.njit(cache=True, nogil=True)
 def enumerate_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, comp_ptr, comp_record, pair_ptr, model, log_new, seed, draw,
-    pair_probability, alone, repeats, label, stats, class_weight,
+    lo, hi, comp_ptr, comp_record, pair_ptr, model, log_new, count,
+    pair_probability, alone, repeats, stats, class_weight,
 ):  # fmt: skip
     """Components lo..hi-1 of at most MAX_EXACT records: the exact posterior over all partitions.
 
     Adds P(same individual) of every pair of a component to `pair_probability` (pairs (i, j), i < j, in the order of
-    the component's records, from `pair_ptr`), P(no partner) to `alone` (N,), the statistics (expected; or, with
-    `draw`, of one partition drawn from the posterior) to `stats` and `repeats`, and writes the drawn partition's labels
-    to `label` (N,). Returns (E[number of blocks], its variance), summed over the components.
+    the component's records, from `pair_ptr`), P(no partner) to `alone` (N,), and, with `count`, the expected statistics
+    to `stats`, `class_weight` and `repeats`. Returns (E[number of blocks], its variance), summed over the components.
     """
     evidence = np.empty(1 << MAX_EXACT)
     log_z = np.empty(1 << MAX_EXACT)
@@ -75,7 +108,6 @@ def enumerate_kernel(  # type: ignore[no-untyped-def]
     levels = np.zeros((MAX_EXACT, MAX_EXACT, model.codes.shape[1]), np.int8)
     doubt = np.zeros((MAX_EXACT, MAX_EXACT))
     work = scratch(model)
-    stream = np.zeros(1, np.uint64)
     total_mean = 0.0
     total_variance = 0.0
     for c in range(lo, hi):
@@ -84,36 +116,7 @@ def enumerate_kernel(  # type: ignore[no-untyped-def]
         full = (1 << m) - 1
         compare_kernel(records, model, levels, doubt)
         _subset_weights(records, levels, doubt, model, work, evidence, members)
-        log_z[0] = 0.0
-        mean[0] = 0.0
-        square[0] = 0.0
-        for s in range(1, full + 1):
-            low = s & -s
-            rest = s ^ low
-            top = -np.inf
-            t = rest
-            while True:  # blocks t ∪ {lowest}, over all t ⊆ rest
-                top = max(top, evidence[t | low] + log_z[rest ^ t])
-                if t == 0:
-                    break
-                t = (t - 1) & rest
-            z = 0.0
-            first = 0.0
-            second = 0.0
-            t = rest
-            while True:
-                value = evidence[t | low] + log_z[rest ^ t]
-                if value > top - 45.0:
-                    p = math.exp(value - top)
-                    z += p
-                    first += p * (1.0 + mean[rest ^ t])
-                    second += p * (1.0 + 2.0 * mean[rest ^ t] + square[rest ^ t])
-                if t == 0:
-                    break
-                t = (t - 1) & rest
-            log_z[s] = top + math.log(z) + log_new
-            mean[s] = first / z
-            square[s] = second / z
+        _sum_partitions(full, evidence, log_new, log_z, mean, square)
         total_mean += mean[full]
         total_variance += square[full] - mean[full] * mean[full]
         for s in range(1, full + 1):
@@ -132,35 +135,8 @@ def enumerate_kernel(  # type: ignore[no-untyped-def]
                 base = pair_ptr[c] + members[i] * (2 * m - members[i] - 1) // 2 - members[i] - 1
                 for j in range(i + 1, n):
                     pair_probability[base + members[j]] += p
-            if not draw:
+            if count:
                 add_stats(members, n, p, records, levels, doubt, model, work, stats, class_weight, repeats)
-        if draw:
-            stream[0] = mix64(np.uint64(seed) ^ mix64(np.uint64(records[0] + 1)))
-            s = full
-            while s:
-                low = s & -s
-                rest = s ^ low
-                u = next_uniform(stream)
-                t = rest
-                chosen = t
-                while True:
-                    p = math.exp(evidence[t | low] + log_new + log_z[rest ^ t] - log_z[s])
-                    if p > 0.0:
-                        chosen = t
-                    u -= p
-                    if u < 0.0 or t == 0:
-                        break
-                    t = (t - 1) & rest
-                t = chosen
-                n = 0
-                for i in range(m):
-                    if ((t | low) >> i) & 1:
-                        members[n] = i
-                        label[records[i]] = records[members[0]]
-                        n += 1
-                if n > 1:
-                    add_stats(members, n, 1.0, records, levels, doubt, model, work, stats, class_weight, repeats)
-                s = rest ^ t
     return total_mean, total_variance
 
 

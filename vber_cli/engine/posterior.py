@@ -79,7 +79,7 @@ def expect(
     chains: Chains | None,
     *,
     seed: int,
-    draw: bool,
+    count: bool,
     n_sweeps: int,
     threads: int,
 ) -> Expectation:
@@ -93,8 +93,8 @@ def expect(
         The components, and the state of the chains in the large ones (None where there are none); advanced.
     seed
         Of this pass.
-    draw
-        Statistics of one partition drawn from the posterior instead of expected ones.
+    count
+        Whether the statistics of the noise are collected.
     n_sweeps
         Gibbs sweeps in the large components, of which the first third is not kept; fewer where the components are so
         large that these would take too long.
@@ -108,13 +108,12 @@ def expect(
     alone = np.ones(n)
     alone[graph.comp_record] = 0.0
     repeats = np.zeros((n, n_fields))
-    label = np.arange(n, dtype=np.int32)
 
     def small(lo: int, hi: int) -> tuple[FloatArray, FloatArray, float, float]:
         stats, class_weight = np.zeros(shape), np.zeros(n_classes)
         mean, variance = partition_kernels.enumerate_kernel(
-            lo, hi, graph.comp_ptr, graph.comp_record, graph.pair_ptr, model, log_new, np.uint64(seed), draw,
-            probability, alone, repeats, label, stats, class_weight,
+            lo, hi, graph.comp_ptr, graph.comp_record, graph.pair_ptr, model, log_new, count,
+            probability, alone, repeats, stats, class_weight,
         )  # fmt: skip
         return stats, class_weight, mean, variance
 
@@ -126,7 +125,7 @@ def expect(
     chain_pairs, chain_n = np.zeros((0, 0)), np.zeros((0, 0))
     if chains is not None and graph.n_components > graph.n_small:
         chain_pairs, chain_n = _sample(
-            model, log_new, graph, chains, seed, n_sweeps, threads, alone, repeats, stats, class_weight
+            model, log_new, graph, chains, seed, count, n_sweeps, threads, alone, repeats, stats, class_weight
         )
         first = graph.pair_ptr[graph.n_small]
         probability[first:] = chain_pairs.mean(axis=0)
@@ -143,6 +142,7 @@ def _sample(
     graph: Graph,
     chains: Chains,
     seed: int,
+    count: bool,
     n_sweeps: int,
     threads: int,
     alone: FloatArray,
@@ -174,7 +174,8 @@ def _sample(
             part_stats, part_class, blocks = np.zeros(stats_shape), np.zeros(classes), np.zeros(n_keep)
             block_kernels.gibbs_kernel(
                 lo, hi, graph.comp_ptr, graph.comp_record, graph.pair_ptr, graph.pair_a, graph.pair_b, model, log_new,
-                n_burn, n_keep, chain_seed, label, weight, probability, alone, repeats, part_stats, part_class, blocks,
+                n_burn, n_keep, chain_seed, count, label, weight, probability, alone, repeats, part_stats, part_class,
+                blocks,
             )  # fmt: skip
             return part_stats, part_class, blocks
 

@@ -1,9 +1,9 @@
 """Link probabilities, n and K with what the hyperparameters leave uncertain (model.md sections 3 and 7).
 
-Given the hyperparameters the posterior factorises over components and is exact in the small ones. Around that runs a
-Gibbs sampler over the hyperparameters: a partition is drawn component by component, then noise and K given it. Link
-probabilities are averages of the conditional ones; n is a mixture of the conditional distributions, each nearly normal
-as a sum over many components.
+Given the hyperparameters the posterior factorises over components and is exact in the small ones. Around that the
+hyperparameters are drawn: the noise on tabulated pairs (`noise_posterior`), and K given n. Link probabilities are
+averages of the conditional ones; n is a mixture of the conditional distributions, each nearly normal as a sum over many
+components.
 """
 
 from __future__ import annotations

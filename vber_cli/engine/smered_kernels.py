@@ -1,0 +1,490 @@
+"""Linkage moves of SMERED: split–merge and single reassignments, given θ and β̃ (smered.md, section 3).
+
+A block is the records of one individual. Its weight Λ is log p(its values | θ, β̃) − Σ log θ(x), with the true values
+and the distortion indicators summed out. Per field, with c_v records that show v, w = (1 − β)/β and ρ_v = 1 + w/θ_v,
+
+    Λ_f = m log β + log S,    S = 1 + Σ_v θ_v (ρ_v^c_v − 1),
+
+which one more record of value v raises by w ρ_v^c_v. In large blocks ρ^c passes every double; S is a logarithm there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba as nb
+import numpy as np
+
+from vber_cli.engine.special_kernels import log_sum, next_uniform
+from vber_cli.model.types import FloatArray, IntArray, LongArray
+
+N_OCCUPIED, N_MULTI, ITERATION, N_DRAWS, MERGES, MERGED, SPLITS, SPLIT, SHIFTS, SHIFTED, WASTED = range(11)
+_TINY, _HUGE = 1e-150, 1e150
+
+
+class Data(NamedTuple):
+    """What never changes.
+
+    Attributes
+    ----------
+    value
+        (N, F) int32: the values, numbered through all fields; −1 where missing.
+    value_ptr
+        (F + 1,) int64: values of field f are value_ptr[f] .. value_ptr[f + 1] − 1.
+    n_observed
+        (ΣV,) int64: records that show each value.
+    """
+
+    value: IntArray
+    value_ptr: LongArray
+    n_observed: LongArray
+
+
+class Pairs(NamedTuple):
+    """Where pairs of records come from; the probabilities do not depend on the state of the chain.
+
+    Attributes
+    ----------
+    a, b
+        (P,) int32: candidate pairs, one of which is drawn with probability share[0].
+    group, group_ptr, group_record
+        (S, N), (S, G + 1), (S, N) int32: of each key set the group of every record, and the groups' records. A record,
+        a key set and another record of that group are drawn with probability share[1]; else any two records.
+    """
+
+    a: IntArray
+    b: IntArray
+    group: IntArray
+    group_ptr: IntArray
+    group_record: IntArray
+    share: FloatArray
+
+
+class State(NamedTuple):
+    """Where a chain is. The arrays are changed in place; together they determine every later draw.
+
+    Attributes
+    ----------
+    block_of, next_record
+        (N,) int32: block of each record; next record of its block, −1 at the end.
+    head, size, weight
+        (B,) int32, int32 and float64: first record of each block, records in it (0: free), Λ.
+    free, multi, multi_place
+        (B,) int32: free blocks (a stack); the blocks of two or more records, and where each stands among them.
+    counter
+        (11,) int64: occupied blocks, blocks of two or more, iterations, draws kept; merges, splits and reassignments
+        proposed and accepted; pairs of one record with itself.
+    total
+        (1,) float64: Σ Λ over the blocks.
+    stream
+        (1,) uint64: the random stream.
+    log_theta, log_rho, pair_same
+        (ΣV,) float64: log θ, log ρ, and Λ_f of two records that both show the value.
+    log_beta, log_w, pair_differ
+        (F,) float64: log β̃, log w, and Λ_f of two records that differ.
+    rho, beta, w, plain
+        (ΣV,), (F,), (F,) float64 and (1,) int64: ρ, β̃ and w themselves, and up to how many records they can be used.
+    """
+
+    block_of: IntArray
+    next_record: IntArray
+    head: IntArray
+    size: IntArray
+    weight: FloatArray
+    free: IntArray
+    multi: IntArray
+    multi_place: IntArray
+    counter: LongArray
+    total: FloatArray
+    stream: np.ndarray
+    log_theta: FloatArray
+    log_rho: FloatArray
+    pair_same: FloatArray
+    log_beta: FloatArray
+    log_w: FloatArray
+    pair_differ: FloatArray
+    rho: FloatArray
+    beta: FloatArray
+    w: FloatArray
+    plain: LongArray
+
+
+class Work(NamedTuple):
+    """Scratch.
+
+    Attributes
+    ----------
+    power, level
+        (2, ΣV) and (2, F) float64: ρ^c of each value and S, of the two sides of a move.
+    member, spare, side, log_weight
+        (N,) int32, int32, int8 and float64.
+    count
+        (ΣV,) int32, zero between uses.
+    """
+
+    power: FloatArray
+    level: FloatArray
+    member: IntArray
+    spare: IntArray
+    side: np.ndarray
+    log_weight: FloatArray
+    count: IntArray
+
+
+@nb.njit(cache=True)
+def is_plain(m, state):  # type: ignore[no-untyped-def]
+    """Whether blocks of m records can be weighed without overflow in plain doubles."""
+    return m <= state.plain[0]
+
+
+@nb.njit(cache=True)
+def gain_of_record(side, record, plain, data, state, work):  # type: ignore[no-untyped-def]
+    """By how much a side's Λ rises if a record joins it."""
+    gain = 0.0
+    product = 1.0
+    for f in range(data.value.shape[1]):
+        v = data.value[record, f]
+        if v < 0:
+            continue
+        if plain:
+            before = work.level[side, f]
+            product *= state.beta[f] * (before + state.w[f] * work.power[side, v]) / before
+            if product < _TINY or product > _HUGE:
+                gain += math.log(product)
+                product = 1.0
+        else:
+            before = work.level[side, f]
+            gain += state.log_beta[f] - before + log_sum(before, state.log_w[f] + work.power[side, v])
+    return gain + math.log(product)
+
+
+@nb.njit(cache=True)
+def add_record(side, record, plain, data, state, work):  # type: ignore[no-untyped-def]
+    """Put a record to a side; `level` and `power` are S and ρ^c, as they are or as logarithms."""
+    for f in range(data.value.shape[1]):
+        v = data.value[record, f]
+        if v < 0:
+            continue
+        if plain:
+            work.level[side, f] += state.w[f] * work.power[side, v]
+            work.power[side, v] *= state.rho[v]
+        else:
+            work.level[side, f] = log_sum(work.level[side, f], state.log_w[f] + work.power[side, v])
+            work.power[side, v] += state.log_rho[v]
+
+
+@nb.njit(cache=True)
+def clear_record(side, record, plain, data, work):  # type: ignore[no-untyped-def]
+    """Empty a side in all that a record of it has touched."""
+    nothing = 1.0 if plain else 0.0
+    for f in range(data.value.shape[1]):
+        v = data.value[record, f]
+        if v >= 0:
+            work.power[side, v] = nothing
+            work.level[side, f] = nothing
+
+
+@nb.njit(cache=True)
+def start_sides(members, plain, data, work):  # type: ignore[no-untyped-def]
+    """Make both sides empty for these records; nothing else in the scratch is read before it is set."""
+    for record in members:
+        clear_record(0, record, plain, data, work)
+        clear_record(1, record, plain, data, work)
+
+
+@nb.njit(cache=True)
+def block_weight(members, data, state, work):  # type: ignore[no-untyped-def]
+    """Λ of a block of these records."""
+    m = len(members)
+    if m == 1:
+        return 0.0
+    if m == 2:
+        return pair_weight(members[0], members[1], data, state)
+    plain = is_plain(m, state)
+    for record in members:
+        clear_record(0, record, plain, data, work)
+    weight = 0.0
+    for record in members:
+        weight += gain_of_record(0, record, plain, data, state, work)
+        add_record(0, record, plain, data, state, work)
+    return weight
+
+
+@nb.njit(cache=True)
+def pair_weight(i, j, data, state):  # type: ignore[no-untyped-def]
+    """Λ of a block of two."""
+    weight = 0.0
+    for f in range(data.value.shape[1]):
+        v = data.value[i, f]
+        u = data.value[j, f]
+        if v >= 0 and u >= 0:
+            weight += state.pair_same[v] if u == v else state.pair_differ[f]
+    return weight
+
+
+@nb.njit(cache=True)
+def form_block(block, members, weight, state):  # type: ignore[no-untyped-def]
+    """Make these records the block, which had other records or none; counts of blocks are kept elsewhere."""
+    m = len(members)
+    for k in range(m):
+        state.block_of[members[k]] = block
+        state.next_record[members[k]] = members[k + 1] if k + 1 < m else -1
+    state.head[block] = members[0]
+    if m > 1 and state.size[block] <= 1:
+        state.multi[state.counter[N_MULTI]] = block
+        state.multi_place[block] = state.counter[N_MULTI]
+        state.counter[N_MULTI] += 1
+    elif m == 1 and state.size[block] > 1:
+        _leave_multi(block, state)
+    state.size[block] = m
+    if m == 1:
+        weight = 0.0
+    state.total[0] += weight - state.weight[block]
+    state.weight[block] = weight
+
+
+@nb.njit(cache=True)
+def _leave_multi(block, state):  # type: ignore[no-untyped-def]
+    last = state.counter[N_MULTI] - 1
+    place = state.multi_place[block]
+    state.multi[place] = state.multi[last]
+    state.multi_place[state.multi[last]] = place
+    state.counter[N_MULTI] = last
+
+
+@nb.njit(cache=True)
+def _free_block(block, state):  # type: ignore[no-untyped-def]
+    if state.size[block] > 1:
+        _leave_multi(block, state)
+    state.total[0] -= state.weight[block]
+    state.weight[block] = 0.0
+    state.size[block] = 0
+    state.counter[N_OCCUPIED] -= 1
+    state.free[len(state.head) - state.counter[N_OCCUPIED] - 1] = block
+
+
+@nb.njit(cache=True)
+def take_block(state):  # type: ignore[no-untyped-def]
+    """A free block, now counted as occupied; there must be one."""
+    block = state.free[len(state.head) - state.counter[N_OCCUPIED] - 1]
+    state.counter[N_OCCUPIED] += 1
+    return block
+
+
+@nb.njit(cache=True)
+def _gather(block, first, state, work, at):  # type: ignore[no-untyped-def]
+    """Write a block's records to `work.member` from `at`, `first` in front; return where they end."""
+    work.member[at] = first
+    at += 1
+    record = state.head[block]
+    while record >= 0:
+        if record != first:
+            work.member[at] = record
+            at += 1
+        record = state.next_record[record]
+    return at
+
+
+@nb.njit(cache=True)
+def _shuffle(records, stream):  # type: ignore[no-untyped-def]
+    for k in range(len(records) - 1, 0, -1):
+        other = int(next_uniform(stream) * (k + 1))
+        records[k], records[other] = records[other], records[k]
+
+
+@nb.njit(cache=True)
+def _logistic(x):  # type: ignore[no-untyped-def]
+    if x >= 0.0:
+        return 1.0 / (1.0 + math.exp(-x))
+    e = math.exp(x)
+    return e / (1.0 + e)
+
+
+@nb.njit(cache=True)
+def _allocate(i, j, rest, follow, data, state, work):  # type: ignore[no-untyped-def]
+    """Sequential allocation of `rest` to the sides of i (0) and j (1), in its order.
+
+    With `follow` the sides are those in `work.side`, else they are drawn and written there. Returns the log
+    probability of the allocation, and Λ of both sides.
+    """
+    plain = is_plain(len(rest) + 2, state)
+    start_sides(rest, plain, data, work)
+    for side in range(2):
+        clear_record(side, i, plain, data, work)
+        clear_record(side, j, plain, data, work)
+    add_record(0, i, plain, data, state, work)
+    add_record(1, j, plain, data, state, work)
+    log_q = 0.0
+    weight_i = 0.0
+    weight_j = 0.0
+    for k in range(len(rest)):
+        gain_i = gain_of_record(0, rest[k], plain, data, state, work)
+        gain_j = gain_of_record(1, rest[k], plain, data, state, work)
+        if not follow:
+            work.side[k] = 0 if next_uniform(state.stream) < _logistic(gain_i - gain_j) else 1
+        if work.side[k] == 0:
+            log_q -= log_sum(0.0, gain_j - gain_i)
+            weight_i += gain_i
+        else:
+            log_q -= log_sum(0.0, gain_i - gain_j)
+            weight_j += gain_j
+        add_record(work.side[k], rest[k], plain, data, state, work)
+    return log_q, weight_i, weight_j
+
+
+@nb.njit(cache=True)
+def _try_merge(i, j, n_individuals, data, state, work):  # type: ignore[no-untyped-def]
+    """Propose to make one block of the blocks of i and j; accept by Metropolis–Hastings. Returns whether it did."""
+    a = state.block_of[i]
+    b = state.block_of[j]
+    state.counter[MERGES] += 1
+    m = state.size[a] + state.size[b]
+    log_u = math.log(1.0 - next_uniform(state.stream))
+    prior = -math.log(n_individuals - state.counter[N_OCCUPIED] + 1.0)
+    if m == 2:
+        weight = pair_weight(i, j, data, state)
+        if log_u >= weight + prior:
+            return False
+        work.member[0] = i
+        work.member[1] = j
+    else:
+        middle = _gather(a, i, state, work, 0)
+        _gather(b, j, state, work, middle)
+        weight = block_weight(work.member[:m], data, state, work)
+        log_ratio = weight - state.weight[a] - state.weight[b] + prior
+        if log_u >= log_ratio:  # the probability of the way back can only lower it
+            return False
+        # i and j to the front, the rest in random order
+        work.member[middle] = work.member[1]
+        work.member[1] = j
+        rest = work.member[2:m]
+        _shuffle(rest, state.stream)
+        for k in range(m - 2):
+            work.side[k] = 0 if state.block_of[rest[k]] == a else 1
+        log_q, _, _ = _allocate(i, j, rest, True, data, state, work)
+        if log_u >= log_ratio + log_q:
+            return False
+    state.counter[MERGED] += 1
+    _free_block(b, state)
+    form_block(a, work.member[:m], weight, state)
+    return True
+
+
+@nb.njit(cache=True)
+def _try_split(i, j, n_individuals, data, state, work):  # type: ignore[no-untyped-def]
+    """Propose to give i and j blocks of their own, the others allocated to them; accept by Metropolis–Hastings."""
+    block = state.block_of[i]
+    m = state.size[block]
+    state.counter[SPLITS] += 1
+    log_u = math.log(1.0 - next_uniform(state.stream))
+    if state.counter[N_OCCUPIED] >= n_individuals:
+        return
+    _gather(block, i, state, work, 0)
+    for k in range(1, m):
+        if work.member[k] == j:
+            work.member[k] = work.member[1]
+            work.member[1] = j
+    rest = work.member[2:m]
+    _shuffle(rest, state.stream)
+    log_q = 0.0
+    weight_i = 0.0
+    weight_j = 0.0
+    if m > 2:
+        log_q, weight_i, weight_j = _allocate(i, j, rest, False, data, state, work)
+    log_ratio = weight_i + weight_j - state.weight[block] - log_q
+    log_ratio += math.log(n_individuals - float(state.counter[N_OCCUPIED]))
+    if log_u >= log_ratio:
+        return
+    state.counter[SPLIT] += 1
+    # members of i's side from the left, of j's side from the right
+    sorted_out = work.spare[:m]
+    n_left = 1
+    n_right = 1
+    sorted_out[0] = i
+    sorted_out[m - 1] = j
+    for k in range(m - 2):
+        if work.side[k] == 0:
+            sorted_out[n_left] = rest[k]
+            n_left += 1
+        else:
+            n_right += 1
+            sorted_out[m - n_right] = rest[k]
+    form_block(block, sorted_out[:n_left], weight_i, state)
+    form_block(take_block(state), sorted_out[n_left:], weight_j, state)
+
+
+@nb.njit(cache=True)
+def _try_shift(i, j, data, state, work):  # type: ignore[no-untyped-def]
+    """Draw anew with which of two records, in different blocks, one other record of their blocks goes."""
+    a = state.block_of[i]
+    b = state.block_of[j]
+    size_a = state.size[a]
+    m = size_a + state.size[b]
+    state.counter[SHIFTS] += 1
+    _gather(a, i, state, work, 0)
+    _gather(b, j, state, work, size_a)
+    # any record but i (at 0) and j (at size_a)
+    k = 1 + int(next_uniform(state.stream) * (m - 2))
+    if k >= size_a:
+        k += 1
+    record = work.member[k]
+    in_a = k < size_a
+    plain = is_plain(m, state)
+    start_sides(work.member[:m], plain, data, work)
+    for at in range(m):
+        if at != k:
+            add_record(0 if at < size_a else 1, work.member[at], plain, data, state, work)
+    gain_a = gain_of_record(0, record, plain, data, state, work)
+    gain_b = gain_of_record(1, record, plain, data, state, work)
+    to_a = next_uniform(state.stream) < _logistic(gain_a - gain_b)
+    if to_a == in_a:
+        return
+    state.counter[SHIFTED] += 1
+    if in_a:
+        work.member[k] = work.member[size_a - 1]
+        work.member[size_a - 1] = record
+        size_a -= 1
+        gain_a = -gain_a
+    else:
+        work.member[k] = work.member[size_a]
+        work.member[size_a] = record
+        size_a += 1
+        gain_b = -gain_b
+    form_block(a, work.member[:size_a], state.weight[a] + gain_a, state)
+    form_block(b, work.member[size_a:m], state.weight[b] + gain_b, state)
+
+
+@nb.njit(cache=True)
+def choose_pair(pairs, stream):  # type: ignore[no-untyped-def]
+    """Two records, as `Pairs` says; the same one twice where a group has no other."""
+    n = pairs.group.shape[1]
+    u = next_uniform(stream)
+    if u < pairs.share[0]:
+        k = int(next_uniform(stream) * len(pairs.a))
+        return pairs.a[k], pairs.b[k]
+    i = np.int32(next_uniform(stream) * n)
+    if u < pairs.share[0] + pairs.share[1]:
+        s = int(next_uniform(stream) * pairs.group.shape[0])
+        lo = pairs.group_ptr[s, pairs.group[s, i]]
+        hi = pairs.group_ptr[s, pairs.group[s, i] + 1]
+        return i, pairs.group_record[s, lo + int(next_uniform(stream) * (hi - lo))]
+    return i, np.int32(next_uniform(stream) * n)
+
+
+@nb.njit(cache=True, nogil=True)
+def moves_kernel(n_moves, n_individuals, data, pairs, state, work):  # type: ignore[no-untyped-def]
+    """Make `n_moves` linkage moves; each leaves p(linkage | x, θ, β̃) as it is."""
+    for _ in range(n_moves):
+        i, j = choose_pair(pairs, state.stream)
+        if i == j:
+            state.counter[WASTED] += 1
+            continue
+        if state.block_of[i] == state.block_of[j]:
+            _try_split(i, j, n_individuals, data, state, work)
+        else:
+            _try_merge(i, j, n_individuals, data, state, work)
+        a = state.block_of[i]
+        b = state.block_of[j]
+        if a != b and state.size[a] + state.size[b] > 2:
+            _try_shift(i, j, data, state, work)

@@ -17,7 +17,7 @@ import numpy as np
 from vber_cli.candidates.audit import Certificate, audit
 from vber_cli.candidates.join import Pairs, choose_threshold, join, make_scorer
 from vber_cli.candidates.plan import Plan, key_columns, make_plan
-from vber_cli.config import MergeOptions
+from vber_cli.config import MergeOptions, SampleOptions
 from vber_cli.encode.codebook import Encoded, encode
 from vber_cli.encode.comparison import Comparison, compare, types_asked_for
 from vber_cli.encode.fields import map_fields
@@ -50,10 +50,10 @@ class MergeOutcome:
     converged: bool
 
 
-class _Run:
+class Run:
     """Timings, warnings and the memory budget of a run."""
 
-    def __init__(self, options: MergeOptions, progress: Progress) -> None:
+    def __init__(self, options: MergeOptions | SampleOptions, progress: Progress) -> None:
         self.progress = progress
         self.timings: dict[str, float] = {}
         self.warnings: list[str] = []
@@ -103,11 +103,11 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
     VberError
         Whatever a user can cause; the old results are untouched then.
     """
-    run = _Run(options, progress)
+    run = Run(options, progress)
     if not options.moves and options.K is None:
         raise UsageError("--no-moves needs a fixed number of individuals", "give one with --K, or leave out --no-moves")
     with ResultDirectory(options.out, force=options.force) as result:
-        databases, encoded = _read(options, run, stdin)
+        databases, encoded = read_inputs(options, run, stdin)
         compared = _compare(options, run, encoded, [d.name for d in databases])
         order = canonical_order(compared.records)
         _check_options(options, run, compared.records)
@@ -129,7 +129,16 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
     return MergeOutcome(Path(options.out), summary, found.optimum.fit.converged)
 
 
-def _read(options: MergeOptions, run: _Run, stdin: BinaryIO | None) -> tuple[list[Database], Encoded]:
+def read_inputs(
+    options: MergeOptions | SampleOptions, run: Run, stdin: BinaryIO | None
+) -> tuple[list[Database], Encoded]:
+    """Open the databases, decide which columns are which fields, and read the values as codes.
+
+    Raises
+    ------
+    VberError
+        If a file cannot be read, or the databases have no field in common.
+    """
     sources = resolve_sources(options.files)
     databases = [
         open_database(source, delimiter=options.delimiter, encoding=options.encoding, stdin=stdin) for source in sources
@@ -157,7 +166,7 @@ def _read(options: MergeOptions, run: _Run, stdin: BinaryIO | None) -> tuple[lis
     return databases, encoded
 
 
-def _compare(options: MergeOptions, run: _Run, encoded: Encoded, names: list[str]) -> Comparison:
+def _compare(options: MergeOptions, run: Run, encoded: Encoded, names: list[str]) -> Comparison:
     fields = encoded.codebook.fields
     asked = types_asked_for(options.type, fields)
     if not options.moves:
@@ -195,7 +204,7 @@ def in_order(records: Records, order: LongArray) -> Records:
     return Records(codes, records.db_of_record[order], records.n_values)
 
 
-def _check_options(options: MergeOptions, run: _Run, records: Records) -> None:
+def _check_options(options: MergeOptions, run: Run, records: Records) -> None:
     n, k = records.n_records, options.K
     if k is not None and k > _MANY_INDIVIDUALS * n:
         run.warn(
@@ -224,7 +233,7 @@ def estimate_memory(records: Records) -> float:
 
 def _infer(
     options: MergeOptions,
-    run: _Run,
+    run: Run,
     encoded: Records,
     compared: Comparison,
     order: LongArray,

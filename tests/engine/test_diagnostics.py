@@ -30,7 +30,8 @@ def test_chains_that_agree_and_chains_that_do_not(rng):
     assert split_r_hat(apart) == pytest.approx(np.sqrt(1 + 25 * 2 / 7 * 3 / 4 * 0.91), rel=0.12)
     assert effective_sample_size(apart) < 50
     drifting = good + np.linspace(0, 5, 2000)
-    assert split_r_hat(drifting) > 1.5
+    # halves: means ±1.25, within 1/(1 − 0.09) + 2.5² / 12
+    assert split_r_hat(drifting) == pytest.approx(np.sqrt(1 + 1.25**2 * 8 / 7 / (1.1 + 2.5**2 / 12)), rel=0.05)
 
 
 def test_constants_and_too_few_draws():

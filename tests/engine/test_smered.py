@@ -45,10 +45,24 @@ def batch_error(x):
 
 
 CASES = {
-    "K is N": dict(n=6, values=(3, 4), k=6, beta=(1.0, 4.0), theta=1.0, missing=0.0),
-    "few individuals": dict(n=5, values=(3, 2, 4), k=3, beta=(2.0, 5.0), theta=0.5, missing=0.2),
-    "many individuals, hardly any noise": dict(n=6, values=(4, 4, 5), k=40, beta=(0.5, 20.0), theta=2.0, missing=0.3),
-    "a constant field, much noise": dict(n=5, values=(1, 6), k=5, beta=(3.0, 1.0), theta=0.3, missing=0.1),
+    "K is N": {"n": 6, "values": (3, 4), "k": 6, "beta": (1.0, 4.0), "theta": 1.0, "missing": 0.0},
+    "few individuals": {"n": 5, "values": (3, 2, 4), "k": 3, "beta": (2.0, 5.0), "theta": 0.5, "missing": 0.2},
+    "many individuals, hardly any noise": {
+        "n": 6,
+        "values": (4, 4, 5),
+        "k": 40,
+        "beta": (0.5, 20.0),
+        "theta": 2.0,
+        "missing": 0.3,
+    },
+    "a constant field, much noise": {
+        "n": 5,
+        "values": (1, 6),
+        "k": 5,
+        "beta": (3.0, 1.0),
+        "theta": 0.3,
+        "missing": 0.1,
+    },
 }
 
 
@@ -187,7 +201,7 @@ def check_state(sampler, state):
     for r, block in enumerate(state.block_of.tolist()):
         blocks.setdefault(block, []).append(r)
     assert len(blocks) == state.counter[kernels.N_OCCUPIED]
-    assert sorted(np.flatnonzero(state.size).tolist()) == sorted(blocks)
+    assert sorted(np.flatnonzero(state.n_in_block).tolist()) == sorted(blocks)
     free = state.free[: len(state.head) - len(blocks)].tolist()
     assert sorted([*free, *blocks]) == list(range(len(state.head)))
     multi = state.multi[: state.counter[kernels.N_MULTI]].tolist()
@@ -200,7 +214,7 @@ def check_state(sampler, state):
             chained.append(int(record))
             record = state.next_record[record]
         assert sorted(chained) == members
-        assert state.size[block] == len(members)
+        assert state.n_in_block[block] == len(members)
         weight = block_weight(np.array(members, np.int32), sampler.data, state, work)
         assert state.weight[block] == pytest.approx(weight, abs=1e-8)
         total += weight

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +17,7 @@ from vber_cli.config.checks import (
     parse_loss,
     parse_memory,
 )
-from vber_cli.config.option import Kind, Option, Section
+from vber_cli.config.option import Kind, Option, Section, digest_options, named_options
 from vber_cli.errors import UsageError
 
 SECTIONS: Mapping[str, str] = {
@@ -303,8 +300,7 @@ class MergeOptions:
 
         Paths are left out: the digests of the inputs stand for the files, wherever they lie.
         """
-        chosen = {name: getattr(self, name) for name, option in OPTIONS.items() if option.in_digest}
-        return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode("ascii")).hexdigest()
+        return digest_options(self, OPTIONS)
 
     def to_dict(self) -> dict[str, object]:
         """Return the options as plain JSON values, in the order of the reference."""
@@ -328,9 +324,4 @@ class MergeOptions:
         return cls(**(values | dict(command_line)))  # type: ignore[arg-type]
 
 
-def _named(item: dataclasses.Field[Any]) -> Option:
-    option: Option = item.metadata["option"]
-    return dataclasses.replace(option, name=item.name)
-
-
-OPTIONS: Mapping[str, Option] = {item.name: _named(item) for item in dataclasses.fields(MergeOptions)}
+OPTIONS: Mapping[str, Option] = named_options(MergeOptions)

@@ -3,8 +3,8 @@
     x_rf = y_{z_r f} if z̃_rf = 0, else ~ Cat(θ_f);  z̃_rf ~ Bernoulli(β̃_f);  y_kf ~ Cat(θ_f);
     θ_f ~ Dirichlet(μ);  β̃_f ~ Beta(a, b);  z_r uniform on 1..K.
 
-A chain's state is the partition of the records with θ and β̃; given these, y and z̃ are summed out of the linkage moves and
-drawn before θ and β̃ are.
+A chain's state is the partition of the records with θ and β̃. y and z̃ are summed out of the linkage moves, and drawn
+before θ and β̃ are.
 """
 
 from __future__ import annotations
@@ -160,14 +160,30 @@ class Sampler:
     def _new_state(self, chain: int) -> kernels.State:
         n, n_fields, n_values = *self.data.value.shape, len(self.data.n_observed)
         n_blocks = min(n, self.settings.n_individuals)
-        ints = [np.zeros(size, np.int32) for size in (n, n, n_blocks, n_blocks)]
-        lists = [np.zeros(n_blocks, np.int32) for _ in range(3)]
         stream = np.random.SeedSequence([self.settings.seed, chain]).generate_state(1, np.uint64)
         return kernels.State(
-            *ints, np.zeros(n_blocks), *lists, np.zeros(11, np.int64), np.zeros(1), stream,
-            *(np.zeros(n_values) for _ in range(3)), *(np.zeros(n_fields) for _ in range(3)),
-            np.zeros(n_values), np.zeros(n_fields), np.zeros(n_fields), np.zeros(1, np.int64),
-        )  # fmt: skip
+            block_of=np.zeros(n, np.int32),
+            next_record=np.zeros(n, np.int32),
+            head=np.zeros(n_blocks, np.int32),
+            n_in_block=np.zeros(n_blocks, np.int32),
+            weight=np.zeros(n_blocks),
+            free=np.zeros(n_blocks, np.int32),
+            multi=np.zeros(n_blocks, np.int32),
+            multi_place=np.zeros(n_blocks, np.int32),
+            counter=np.zeros(kernels.N_COUNTERS, np.int64),
+            total=np.zeros(1),
+            stream=stream,
+            log_theta=np.zeros(n_values),
+            log_rho=np.zeros(n_values),
+            pair_same=np.zeros(n_values),
+            log_beta=np.zeros(n_fields),
+            log_w=np.zeros(n_fields),
+            pair_differ=np.zeros(n_fields),
+            rho=np.zeros(n_values),
+            beta=np.zeros(n_fields),
+            w=np.zeros(n_fields),
+            plain=np.zeros(1, np.int64),
+        )
 
     def _set_parameters(self, state: kernels.State, beta: float) -> None:
         """θ at its posterior mean if every value counted once, and one β̃ for all fields."""
@@ -207,7 +223,7 @@ def fill_state(state: kernels.State, label: LongArray) -> None:
     last[-1:] = True
     state.next_record[order] = np.where(last, -1, np.roll(order, -1))
     state.head[:n] = order[start]
-    state.size[:n] = size
+    state.n_in_block[:n] = size
     state.free[: n_blocks - n] = np.arange(n_blocks - 1, n - 1, -1)
     multi = np.flatnonzero(size > 1)
     state.multi[: len(multi)] = multi

@@ -20,6 +20,7 @@ from vber_cli.engine.special_kernels import log_sum, next_uniform
 from vber_cli.model.types import FloatArray, IntArray, LongArray
 
 N_OCCUPIED, N_MULTI, ITERATION, N_DRAWS, MERGES, MERGED, SPLITS, SPLIT, SHIFTS, SHIFTED, WASTED = range(11)
+N_COUNTERS = 11
 _TINY, _HUGE = 1e-150, 1e150
 
 
@@ -68,12 +69,12 @@ class State(NamedTuple):
     ----------
     block_of, next_record
         (N,) int32: block of each record; next record of its block, −1 at the end.
-    head, size, weight
+    head, n_in_block, weight
         (B,) int32, int32 and float64: first record of each block, records in it (0: free), Λ.
     free, multi, multi_place
         (B,) int32: free blocks (a stack); the blocks of two or more records, and where each stands among them.
     counter
-        (11,) int64: occupied blocks, blocks of two or more, iterations, draws kept; merges, splits and reassignments
+        (N_COUNTERS,) int64: occupied blocks, blocks of two or more, iterations, draws kept; merges, splits and reassignments
         proposed and accepted; pairs of one record with itself.
     total
         (1,) float64: Σ Λ over the blocks.
@@ -90,7 +91,7 @@ class State(NamedTuple):
     block_of: IntArray
     next_record: IntArray
     head: IntArray
-    size: IntArray
+    n_in_block: IntArray
     weight: FloatArray
     free: IntArray
     multi: IntArray
@@ -231,13 +232,13 @@ def form_block(block, members, weight, state):  # type: ignore[no-untyped-def]
         state.block_of[members[k]] = block
         state.next_record[members[k]] = members[k + 1] if k + 1 < m else -1
     state.head[block] = members[0]
-    if m > 1 and state.size[block] <= 1:
+    if m > 1 and state.n_in_block[block] <= 1:
         state.multi[state.counter[N_MULTI]] = block
         state.multi_place[block] = state.counter[N_MULTI]
         state.counter[N_MULTI] += 1
-    elif m == 1 and state.size[block] > 1:
+    elif m == 1 and state.n_in_block[block] > 1:
         _leave_multi(block, state)
-    state.size[block] = m
+    state.n_in_block[block] = m
     if m == 1:
         weight = 0.0
     state.total[0] += weight - state.weight[block]
@@ -255,11 +256,11 @@ def _leave_multi(block, state):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True)
 def _free_block(block, state):  # type: ignore[no-untyped-def]
-    if state.size[block] > 1:
+    if state.n_in_block[block] > 1:
         _leave_multi(block, state)
     state.total[0] -= state.weight[block]
     state.weight[block] = 0.0
-    state.size[block] = 0
+    state.n_in_block[block] = 0
     state.counter[N_OCCUPIED] -= 1
     state.free[len(state.head) - state.counter[N_OCCUPIED] - 1] = block
 
@@ -339,7 +340,7 @@ def _try_merge(i, j, n_individuals, data, state, work):  # type: ignore[no-untyp
     a = state.block_of[i]
     b = state.block_of[j]
     state.counter[MERGES] += 1
-    m = state.size[a] + state.size[b]
+    m = state.n_in_block[a] + state.n_in_block[b]
     log_u = math.log(1.0 - next_uniform(state.stream))
     prior = -math.log(n_individuals - state.counter[N_OCCUPIED] + 1.0)
     if m == 2:
@@ -375,7 +376,7 @@ def _try_merge(i, j, n_individuals, data, state, work):  # type: ignore[no-untyp
 def _try_split(i, j, n_individuals, data, state, work):  # type: ignore[no-untyped-def]
     """Propose to give i and j blocks of their own, the others allocated to them; accept by Metropolis–Hastings."""
     block = state.block_of[i]
-    m = state.size[block]
+    m = state.n_in_block[block]
     state.counter[SPLITS] += 1
     log_u = math.log(1.0 - next_uniform(state.stream))
     if state.counter[N_OCCUPIED] >= n_individuals:
@@ -419,8 +420,8 @@ def _try_shift(i, j, data, state, work):  # type: ignore[no-untyped-def]
     """Draw anew with which of two records, in different blocks, one other record of their blocks goes."""
     a = state.block_of[i]
     b = state.block_of[j]
-    size_a = state.size[a]
-    m = size_a + state.size[b]
+    size_a = state.n_in_block[a]
+    m = size_a + state.n_in_block[b]
     state.counter[SHIFTS] += 1
     _gather(a, i, state, work, 0)
     _gather(b, j, state, work, size_a)
@@ -486,5 +487,5 @@ def moves_kernel(n_moves, n_individuals, data, pairs, state, work):  # type: ign
             _try_merge(i, j, n_individuals, data, state, work)
         a = state.block_of[i]
         b = state.block_of[j]
-        if a != b and state.size[a] + state.size[b] > 2:
+        if a != b and state.n_in_block[a] + state.n_in_block[b] > 2:
             _try_shift(i, j, data, state, work)

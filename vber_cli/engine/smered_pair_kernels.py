@@ -25,7 +25,7 @@ def candidates_kernel(group, group_ptr, group_record, largest, least, data, stat
     -------
     (P,) and (P,) int32
     """
-    n_keys, n = group.shape
+    n_keys = len(group)
     size = 1 << 16
     a = np.empty(size, np.int32)
     b = np.empty(size, np.int32)

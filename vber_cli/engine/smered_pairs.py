@@ -58,7 +58,7 @@ def key_entropy(value: IntArray) -> FloatArray:
     """(F,) float64: −log of the probability that two records agree in a field, two gaps included, in nats."""
     n = len(value)
     agree = [float(np.sum((np.unique(column, return_counts=True)[1] / n) ** 2)) for column in value.T]
-    return -np.log(np.array(agree))
+    return np.asarray(-np.log(np.array(agree)))
 
 
 def choose_keys(entropy: FloatArray, n_records: int) -> list[list[int]]:

@@ -20,10 +20,8 @@ from vber_cli.io.schema import RESULT_VERSION, with_metadata
 SUMMARY = "summary.json"
 _RESULT_KEY = "result"
 # Files that a result may hold although its summary does not list them.
-_KNOWN_FILES = frozenset(
-    {SUMMARY, "report.html"}
-    | {f"{name}.parquet" for name in ("phi", "lambda", "individuals", "assignments", "links", "trace", "codebook")}
-)
+_TABLES = ("phi", "lambda", "individuals", "assignments", "links", "trace", "codebook", "draws", "iterations")
+_KNOWN_FILES = frozenset({SUMMARY, "report.html"} | {f"{name}.parquet" for name in _TABLES})
 
 
 class TableWriter:

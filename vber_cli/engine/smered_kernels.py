@@ -74,8 +74,8 @@ class State(NamedTuple):
     free, multi, multi_place
         (B,) int32: free blocks (a stack); the blocks of two or more records, and where each stands among them.
     counter
-        (N_COUNTERS,) int64: occupied blocks, blocks of two or more, iterations, draws kept; merges, splits and reassignments
-        proposed and accepted; pairs of one record with itself.
+        (N_COUNTERS,) int64: occupied blocks, blocks of two or more, iterations, draws kept; merges, splits and
+        reassignments proposed and accepted; pairs of one record with itself.
     total
         (1,) float64: Σ Λ over the blocks.
     stream
@@ -120,7 +120,7 @@ class Work(NamedTuple):
         (2, ΣV) and (2, F) float64: ρ^c of each value and S, of the two sides of a move.
     member, spare, side, log_weight
         (N,) int32, int32, int8 and float64.
-    count
+    tally
         (ΣV,) int32, zero between uses.
     """
 
@@ -130,7 +130,7 @@ class Work(NamedTuple):
     spare: IntArray
     side: np.ndarray
     log_weight: FloatArray
-    count: IntArray
+    tally: IntArray
 
 
 @nb.njit(cache=True)

@@ -73,10 +73,10 @@ def _distinct(f, m, data, work):  # type: ignore[no-untyped-def]
     for k in range(m):
         v = data.value[work.member[k], f]
         if v >= 0:
-            if work.count[v] == 0:
+            if work.tally[v] == 0:
                 work.spare[n_values] = v
                 n_values += 1
-            work.count[v] += 1
+            work.tally[v] += 1
             n_seen += 1
     return n_seen, n_values
 
@@ -87,7 +87,7 @@ def _draw_truth(n_values, state, work):  # type: ignore[no-untyped-def]
     top = 0.0
     for k in range(n_values):
         v = work.spare[k]
-        grown = work.count[v] * state.log_rho[v]
+        grown = work.tally[v] * state.log_rho[v]
         # θ (ρ^c − 1): y = v, and at least one of the c records shows it undistorted
         work.log_weight[k] = state.log_theta[v] + grown + math.log1p(-math.exp(-grown))
         top = max(top, work.log_weight[k])
@@ -142,12 +142,12 @@ def draw_distortion(data, state, work, used, distorted, undistorted):  # type: i
                 n = 0
                 if k >= 0:
                     v = work.spare[k]
-                    n = _draw_undistorted(work.count[v], state.log_rho[v], state.stream)
+                    n = _draw_undistorted(work.tally[v], state.log_rho[v], state.stream)
                     used[v] -= n - 1
                 undistorted[f] += n
                 distorted[f] += n_seen - n
             for k in range(n_values):
-                work.count[work.spare[k]] = 0
+                work.tally[work.spare[k]] = 0
 
 
 @nb.njit(cache=True)

@@ -57,10 +57,10 @@ def load_checkpoint(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         It cannot be read, or is no checkpoint.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as parts:
+            arrays = {name: parts[name] for name in parts.files}
         facts = json.loads(arrays.pop(_FACTS).tobytes())
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
         raise InputError(
             f"{path} is not a readable checkpoint ({error})", "remove it to begin again, or name another --out"
         ) from None

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Measure SMERED beside variational Bayes: `python benchmarks/smered.py`, or `--only NAME` to print one set's lines.
+"""Measure SMERED beside variational Bayes: `python benchmarks/smered.py`, or `--only NAME` for the lines of one set.
 
 On each set, values compared letter for letter: `vber merge --type '*=category'` with K learned and with K = N, and
 `vber sample` with K = N, SMERED's own choice, and with the K that the first of these learned. Each run is a process of
-its own, from CSV to all results; accuracy is that of `vber evaluate`. Writes benchmarks/smered.md.
+its own, from CSV to all results; accuracy is that of `vber evaluate`. Writes benchmarks/smered.json and from it
+benchmarks/smered.md; lines of sets that were not run again stay as they are.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
@@ -28,12 +30,15 @@ from benchmarks.sets import SETS, DataSet, MissingPackageError  # noqa: E402
 # iterations of each of two chains; half are burn-in
 ITERATIONS = {"rldata500": 20_000, "rldata10000": 8_000, "survey57k": 1_200}
 CHAINS = 2
-LIMIT = 900.0  # seconds of a run
+LIMIT = 600.0  # seconds of a run
 PAPER_RECORDS, PAPER_ITERATIONS, PAPER_HOURS = 60_000, 1_000_000, 3.5
 COLUMNS = (
     "set", "records", "individuals", "run", "K", "n", "n, 90 %", "found", "F1", "seconds", "R-hat", "ESS of n",
     "iterations/s", "moves/s",
 )  # fmt: skip
+
+
+STORED = HERE / "smered.json"
 
 
 def runs_of(name: str, n_records: int) -> list[tuple[str, list[str]]]:
@@ -65,7 +70,8 @@ def bench(vber: str, name: str, data: DataSet, scratch: Path) -> list[dict[str, 
         if run.code not in (0, EXIT_UNCONVERGED):
             row["error"] = "out of time" if run.code is None else f"exit code {run.code}: {run.error}"
             continue
-        row["summary"] = summary = json.loads((result / "summary.json").read_text(encoding="utf-8"))
+        summary = json.loads((result / "summary.json").read_text(encoding="utf-8"))
+        row["summary"] = {name: summary.get(name) for name in ("K", "n", "sampler", "convergence", "fields")}
         row["accuracy"] = evaluate(vber, result, data.truth)
         if len(rows) == 1:
             learned = round(summary["K"]["mean"])
@@ -80,8 +86,8 @@ def table_row(row: dict[str, object]) -> str:
     summary, accuracy = row["summary"], row["accuracy"]
     assert isinstance(summary, dict)
     assert isinstance(accuracy, dict)
-    n, sampler = summary["n"], summary.get("sampler", {})
-    convergence = summary.get("convergence", {}).get("n", {})
+    n, sampler = summary["n"], summary.get("sampler") or {}
+    convergence = (summary.get("convergence") or {}).get("n", {})
     cells = [
         figure(summary["K"]["mean"], 0),
         figure(n["mean"], 0),
@@ -97,8 +103,11 @@ def table_row(row: dict[str, object]) -> str:
     return f"| {' | '.join([*head, *cells])} |"
 
 
-def report(rows: Sequence[dict[str, object]], about: dict[str, object]) -> str:
-    """The text of smered.md."""
+def report(stored: Mapping[str, Any]) -> str:
+    """The text of smered.md, from the lines of each set and the machine they were measured on."""
+    machines = {
+        ", ".join(f"{key} {value}" for key, value in found["machine"].items()): None for found in stored.values()
+    }
     paper = PAPER_ITERATIONS / (PAPER_HOURS * 3600)
     return "\n".join(
         [
@@ -114,11 +123,10 @@ def report(rows: Sequence[dict[str, object]], about: dict[str, object]) -> str:
             f"{PAPER_RECORDS:,} records, which is {paper:.0f} iterations a second; what an iteration comprises there "
             "need not be what it does here, hence the moves a second beside it.",
             "",
-            ", ".join(f"{key} {value}" for key, value in about.items()),
-            "",
+            *(f"{line}\n" for line in machines),
             f"| {' | '.join(COLUMNS)} |",
             f"|---|--:|--:|---|{'--:|' * (len(COLUMNS) - 4)}",
-            *map(table_row, rows),
+            *(table_row(row) for found in stored.values() for row in found["rows"]),
             "",
         ]
     )
@@ -133,12 +141,11 @@ def main() -> int:
     if vber is None:
         print("vber is not installed for this Python: run `make bench`", file=sys.stderr)
         return 1
-    rows: list[dict[str, object]] = []
+    stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
     with tempfile.TemporaryDirectory(prefix="vber-bench-") as name:
         scratch = Path(name)
-        sample = ROOT / "sample_data"
         # the kernels compile in the first run of all; that is not what is measured
-        for words in (["merge", "--config", "sample_data/vber.toml"], ["sample", str(sample / "clinic.csv")]):
+        for words in (["merge", "--config", "sample_data/vber.toml"], ["sample", "sample_data/clinic.csv"]):
             subprocess.run([vber, *words, "--out", str(scratch / words[0]), "-q"], cwd=ROOT, check=True)
         for case in chosen.only or ITERATIONS:
             try:
@@ -146,13 +153,13 @@ def main() -> int:
             except MissingPackageError as error:
                 print(error, file=sys.stderr)
                 return 1
-            for row in bench(vber, case, data, scratch):
-                rows.append(row)
-                print(table_row(row), flush=True)
+            stored[case] = {"machine": machine(), "rows": bench(vber, case, data, scratch)}
+            print(*map(table_row, stored[case]["rows"]), sep="\n", flush=True)
             shutil.rmtree(scratch / "data")
-    if not chosen.only:
-        (HERE / "smered.md").write_text(report(rows, machine()), encoding="utf-8")
-    return 1 if any("error" in row for row in rows) else 0
+            stored = {set_name: stored[set_name] for set_name in ITERATIONS if set_name in stored}
+            STORED.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+            (HERE / "smered.md").write_text(report(stored), encoding="utf-8")
+    return 1 if any("error" in row for found in stored.values() for row in found["rows"]) else 0
 
 
 if __name__ == "__main__":

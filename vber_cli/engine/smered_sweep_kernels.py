@@ -13,8 +13,8 @@ from vber_cli.engine.smered_kernels import (
     N_MULTI,
     N_OCCUPIED,
     block_weight,
-    moves_kernel,
 )
+from vber_cli.engine.smered_move_kernels import moves_kernel
 from vber_cli.engine.special_kernels import log_rising, log_sum, next_log_gamma, next_uniform
 
 _LARGEST_LOG = 600.0  # of a number and its product with a few more

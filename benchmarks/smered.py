@@ -28,7 +28,7 @@ from benchmarks.run import EXIT_UNCONVERGED, HERE, evaluate, figure, machine, me
 from benchmarks.sets import SETS, DataSet, MissingPackageError  # noqa: E402
 
 # iterations of each of two chains; half are burn-in
-ITERATIONS = {"rldata500": 20_000, "rldata10000": 8_000, "survey57k": 1_200}
+ITERATIONS = {"rldata500": 20_000, "rldata10000": 8_000, "survey57k": 800}
 CHAINS = 2
 PAPER_RECORDS, PAPER_ITERATIONS, PAPER_HOURS = 60_000, 1_000_000, 3.5
 COLUMNS = (

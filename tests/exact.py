@@ -54,3 +54,49 @@ def partition_posterior(codes, alpha, log_h):
             for i, j in itertools.permutations(block, 2):
                 pair[i, j] += w
     return pair, n
+
+
+def smered_field_evidence(column, part, n_values, beta_prior, mu):
+    """log p(values of one field | partition) in SMERED: the sum over z̃, with y, θ and β̃ integrated out."""
+    a, b = beta_prior
+    seen = [r for r in range(len(column)) if column[r] >= 0]
+    block_of = {r: k for k, block in enumerate(part) for r in block}
+    terms = []
+    for distorted in itertools.product([False, True], repeat=len(seen)):
+        draws, truth, possible = [], {}, True
+        for r, bad in zip(seen, distorted, strict=True):
+            if bad:
+                draws.append(column[r])
+            else:  # y of the block is pinned; a y that nothing pins integrates to 1
+                possible &= truth.setdefault(block_of[r], column[r]) == column[r]
+        if not possible:
+            continue
+        count = np.bincount([*draws, *truth.values()], minlength=n_values)
+        n_bad = sum(distorted)
+        log_p = gammaln(n_values * mu) - gammaln(n_values * mu + count.sum())
+        log_p += (gammaln(mu + count) - gammaln(mu)).sum()
+        log_p += gammaln(a + n_bad) + gammaln(b + len(seen) - n_bad) - gammaln(a + b + len(seen))
+        terms.append(log_p - gammaln(a) - gammaln(b) + gammaln(a + b))
+    return logsumexp(terms)
+
+
+def smered_posterior(codes, n_values, beta_prior, mu, n_individuals):
+    """Pair probabilities (N, N) and the distribution of n (index 0..N) under SMERED, by summing over partitions."""
+    n_records, n_fields = codes.shape
+    parts = [p for p in partitions(list(range(n_records))) if len(p) <= n_individuals]
+    logs = np.array(
+        [
+            gammaln(n_individuals + 1)
+            - gammaln(n_individuals - len(part) + 1)
+            + sum(smered_field_evidence(codes[:, f], part, n_values[f], beta_prior, mu) for f in range(n_fields))
+            for part in parts
+        ]
+    )
+    weight = np.exp(logs - logsumexp(logs))
+    pair, n = np.zeros((n_records, n_records)), np.zeros(n_records + 1)
+    for w, part in zip(weight, parts, strict=True):
+        n[len(part)] += w
+        for block in part:
+            for i, j in itertools.permutations(block, 2):
+                pair[i, j] += w
+    return pair, n

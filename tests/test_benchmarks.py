@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks import smered
 from benchmarks.generate import WIDTH, Options, assign, generate, misspell
 from benchmarks.run import COLUMNS, bench, measure, table_row
 from benchmarks.sets import DataSet
@@ -85,3 +86,17 @@ def test_a_case_is_run_and_scored(vber: str, rldata500: DataSet, tmp_path: Path)
     assert row["runs"] == 1
     assert table_row(row).count("|") == len(COLUMNS) + 1
     assert table_row(row).startswith("| rldata500 | 500 | 450 |")
+
+
+def test_smered_is_run_beside_merge(vber: str, rldata500: DataSet, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(smered.ITERATIONS, "rldata500", 40)
+    rows = smered.bench(vber, "rldata500", rldata500, tmp_path, limit=120)
+    assert [row["command"].split()[1] for row in rows] == ["merge", "merge", "sample", "sample"]
+    assert rows[3]["command"].endswith(f"--K {round(rows[0]['summary']['K']['mean'])}")
+    text = smered.report({"rldata500": {"machine": {"cores": 2}, "rows": rows}})
+    lines = [line for line in text.splitlines() if line.startswith("| rldata500 | 500 | 450 |")]
+    assert len(lines) == 4
+    assert {line.count("|") for line in lines} == {len(smered.COLUMNS) + 1}
+    failed = smered.bench(vber, "rldata500", rldata500, tmp_path, limit=0.01)
+    assert [row["error"] for row in failed] == ["not done after 0 s"] * 3
+    assert {smered.table_row(row).count("|") for row in failed} == {len(smered.COLUMNS) + 1}

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import resource
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,16 +23,15 @@ from vber_cli.constrain import (
     summary_of,
     too_few,
 )
-from vber_cli.encode.codebook import Encoded, encode
+from vber_cli.encode.codebook import Encoded
 from vber_cli.encode.comparison import Comparison, compare, types_asked_for
-from vber_cli.encode.fields import FieldMap, map_fields
 from vber_cli.engine import infer
 from vber_cli.engine.block_model import block_model, exact_evidence
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.learn import CERTAIN_LOG_ODDS, Hyperparameters, Settings, tilt_of
 from vber_cli.engine.optimise import Step
 from vber_cli.errors import BudgetError, UsageError
-from vber_cli.io.tables import Database, open_database, resolve_sources
+from vber_cli.io.tables import Database
 from vber_cli.io.write import ResultDirectory
 from vber_cli.model import evidence
 from vber_cli.model.constraints import Constraints, TooFewIndividualsError, allowed_pairs, n_free_pairs
@@ -49,6 +44,7 @@ from vber_cli.provenance import Provenance
 from vber_cli.results.model_files import write_model
 from vber_cli.results.output import write_tables
 from vber_cli.results.summary import Search, summarise
+from vber_cli.running import Run, open_databases, peak_memory, read_databases
 
 _MANY_INDIVIDUALS = 100  # times the number of records: a fixed K beyond is worth a warning
 
@@ -60,42 +56,6 @@ class MergeOutcome:
     directory: Path
     summary: dict[str, Any]
     converged: bool
-
-
-class _Run:
-    """Timings, warnings and the memory budget of a run."""
-
-    def __init__(self, options: MergeOptions, progress: Progress) -> None:
-        self.progress = progress
-        self.timings: dict[str, float] = {}
-        self.warnings: list[str] = []
-        self.budget = options.max_memory_bytes
-
-    @contextmanager
-    def phase(self, name: str, total: int | None = None) -> Iterator[Any]:
-        """Run a phase: shown, timed, and checked against the budget at its end."""
-        began = time.perf_counter()
-        with self.progress.phase(name, total) as phase:
-            yield phase
-        self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - began
-        used = peak_memory()
-        if self.budget is not None and used > self.budget:
-            raise BudgetError(
-                f"{name} took the memory to {used / 2**20:,.0f} MiB, over the {self.budget / 2**20:,.0f} MiB "
-                "of --max-memory",
-                "raise --max-memory, or compare fewer fields with --fields",
-            )
-
-    def warn(self, message: str) -> None:
-        """Warn, and keep the warning for the summary."""
-        self.warnings.append(message)
-        self.progress.warn(message)
-
-
-def peak_memory() -> int:
-    """Return the largest resident size of this process so far, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak if sys.platform == "darwin" else peak * 1024)
 
 
 def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | None) -> MergeOutcome:
@@ -115,7 +75,7 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
     VberError
         Whatever a user can cause; the old results are untouched then.
     """
-    run = _Run(options, progress)
+    run = Run(options, progress)
     if not options.moves and options.K is None:
         raise UsageError("--no-moves needs a fixed number of individuals", "give one with --K, or leave out --no-moves")
     with ResultDirectory(options.out, force=options.force) as result:
@@ -154,47 +114,17 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
     return MergeOutcome(Path(options.out), summary, found.optimum.fit.converged)
 
 
-def open_databases(options: MergeOptions, stdin: BinaryIO | None) -> list[Database]:
-    """Open every input, and see whether it is a table."""
-    return [
-        open_database(source, delimiter=options.delimiter, encoding=options.encoding, stdin=stdin)
-        for source in resolve_sources(options.files)
-    ]
-
-
-def map_columns(options: MergeOptions, databases: Sequence[Database]) -> FieldMap:
-    """Decide which column of which database is which field."""
-    return map_fields(
-        [d.name for d in databases],
-        [d.columns for d in databases],
-        fields=options.fields,
-        exclude=options.exclude,
-        maps=options.map,
-        ids=options.id,
-    )
-
-
-def _read(options: MergeOptions, run: _Run, stdin: BinaryIO | None) -> tuple[list[Database], Encoded, Decisions]:
+def _read(options: MergeOptions, run: Run, stdin: BinaryIO | None) -> tuple[list[Database], Encoded, Decisions]:
     databases = open_databases(options, stdin)
     decisions = read_decisions(options, [d.name for d in databases])
-    field_map = map_columns(options, databases)
-    for note in [*(n for d in databases for n in d.announcements), *field_map.announcements]:
-        run.progress.note(note)
-    with run.phase("read") as phase:
-        encoded = encode(
-            [d.name for d in databases],
-            lambda d, columns: databases[d].batches(columns),
-            field_map,
-            null_tokens=options.null,
-            on_progress=phase.advance,
-        )
+    encoded = read_databases(options, run, databases)
     resolve(decisions, encoded)
-    for note in [*encoded.announcements, *decisions.notes()]:
+    for note in decisions.notes():
         run.progress.note(note)
     return databases, encoded, decisions
 
 
-def _compare(options: MergeOptions, run: _Run, encoded: Encoded, names: list[str]) -> Comparison:
+def _compare(options: MergeOptions, run: Run, encoded: Encoded, names: list[str]) -> Comparison:
     fields = encoded.codebook.fields
     asked = types_asked_for(options.type, fields)
     if not options.moves:
@@ -211,7 +141,7 @@ def _compare(options: MergeOptions, run: _Run, encoded: Encoded, names: list[str
     return compared
 
 
-def _check_options(options: MergeOptions, run: _Run, records: Records) -> None:
+def _check_options(options: MergeOptions, run: Run, records: Records) -> None:
     n, k = records.n_records, options.K
     if k is not None and k > _MANY_INDIVIDUALS * n:
         run.warn(
@@ -240,7 +170,7 @@ def estimate_memory(records: Records) -> float:
 
 def _infer(
     options: MergeOptions,
-    run: _Run,
+    run: Run,
     encoded: Records,
     compared: Comparison,
     order: LongArray,

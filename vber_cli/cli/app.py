@@ -19,7 +19,7 @@ from click.shell_completion import shell_complete
 
 from vber_cli.cli.groups import LazyGroup, did_you_mean, print_help_alone
 from vber_cli.cli.streams import drop_stdout
-from vber_cli.config import OPTIONS
+from vber_cli.config import OPTIONS, SAMPLE_OPTIONS
 from vber_cli.errors import BudgetError, OutputError, VberError
 from vber_cli.progress import JsonProgress, one_line
 
@@ -34,6 +34,7 @@ COMMANDS = {
     "check": "vber_cli.cli.check:check",
     "report": "vber_cli.cli.report:report",
     "simulate": "vber_cli.cli.simulate:simulate",
+    "sample": "vber_cli.cli.sample:sample",
     "config": "vber_cli.cli.config_cmd:config",
 }
 EXIT_BUG = 1
@@ -111,7 +112,7 @@ def _usage_lines(error: click.ClickException) -> tuple[str, str]:
     if isinstance(error, click.MissingParameter) and error.param is not None:
         return f"{path} needs {error.param.human_readable_name}", fix
     if isinstance(error, click.BadOptionUsage):
-        for option in OPTIONS.values():
+        for option in (*OPTIONS.values(), *SAMPLE_OPTIONS.values()):
             if error.option_name in option.flags and option.metavar is not None:
                 return f"{option.label} needs a value", f"write {option.label} {option.metavar}"
             if error.option_name in option.flags:

@@ -16,7 +16,7 @@ import click
 
 from vber_cli.cli.options import MergeCommand, merge_options
 from vber_cli.cli.streams import drop_stdout
-from vber_cli.config import MergeOptions
+from vber_cli.config import MergeOptions, SampleOptions
 from vber_cli.errors import OutputError, UsageError
 from vber_cli.progress import JsonProgress, Progress, make_progress, one_line
 
@@ -69,7 +69,7 @@ def run(options: MergeOptions, *, keep: bool) -> int:
             f"not converged after {options.max_sweeps:,} sweeps; "
             "the results are written all the same (--max-sweeps allows more)"
         )
-    _print_summary(options, progress, outcome.summary, out if keep else None, time.perf_counter() - began)
+    print_summary(options, progress, outcome.summary, out if keep else None, time.perf_counter() - began)
     return 0 if outcome.converged else EXIT_UNCONVERGED
 
 
@@ -109,9 +109,14 @@ def print_table(path: Path) -> None:
     out.flush()
 
 
-def _print_summary(
-    options: MergeOptions, progress: Progress, summary: Mapping[str, Any], out: str | None, seconds: float
+def print_summary(
+    options: MergeOptions | SampleOptions,
+    progress: Progress,
+    summary: Mapping[str, Any],
+    out: str | None,
+    seconds: float,
 ) -> None:
+    """Say on a terminal, or where it was asked for, what a run has found and where; as an event with --log-json."""
     if isinstance(progress, JsonProgress):
         progress.event("done", out=out, seconds=round(seconds, 3))
         return

@@ -9,9 +9,8 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from vber_cli.config import OPTIONS, SECTIONS, MergeOptions, Option, read_toml
+from vber_cli.config import OPTIONS, SAMPLE_OPTIONS, SECTIONS, MergeOptions, Option, SampleOptions, read_toml
 
-_DEFAULTS = MergeOptions()
 _CONFIG_SECTION = "run"
 
 
@@ -59,18 +58,8 @@ class SectionedOption(click.Option):
         self.section = section
 
 
-class MergeCommand(click.Command):
-    """A command that takes options of `vber merge`; its help groups them by section.
-
-    Parameters
-    ----------
-    taken
-        Names of the options; by default all.
-    """
-
-    def __init__(self, *args: Any, taken: Collection[str] = tuple(OPTIONS), **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.params = [*merge_parameters(taken), *self.params]
+class SectionedCommand(click.Command):
+    """A command whose help groups the options by section."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under the headings of their sections."""
@@ -88,8 +77,30 @@ class MergeCommand(click.Command):
                     formatter.write_dl(rows)
 
 
-def _default_text(option: Option) -> str:
-    value = getattr(_DEFAULTS, option.name)
+class MergeCommand(SectionedCommand):
+    """A command that takes options of `vber merge`.
+
+    Parameters
+    ----------
+    taken
+        Names of the options; by default all.
+    """
+
+    def __init__(self, *args: Any, taken: Collection[str] = tuple(OPTIONS), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params = [*merge_parameters(taken), *self.params]
+
+
+class SampleCommand(SectionedCommand):
+    """A command that takes every option of `vber sample`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params = [*option_parameters(SAMPLE_OPTIONS, SampleOptions()), *self.params]
+
+
+def _default_text(option: Option, defaults: object) -> str:
+    value = getattr(defaults, option.name)
     if value is None:
         return f"  [default: {option.none_word}]"
     if option.kind in ("list", "columns") or (option.kind == "flag" and not option.off_flag):
@@ -99,10 +110,10 @@ def _default_text(option: Option) -> str:
     return f"  [default: {value}]"
 
 
-def merge_parameters(taken: Collection[str]) -> list[click.Parameter]:
-    """Return the click parameters of the named fields of `MergeOptions`, and --config."""
+def option_parameters(options: Mapping[str, Option], defaults: object) -> list[click.Parameter]:
+    """Return the click parameter of every option; `defaults` has the defaults as attributes."""
     parameters: list[click.Parameter] = []
-    for option in (option for name, option in OPTIONS.items() if name in taken):
+    for option in options.values():
         if option.positional:
             parameters.append(
                 click.Argument([option.name], nargs=-1, required=False, metavar=option.metavar, type=OptionType(option))
@@ -116,22 +127,28 @@ def merge_parameters(taken: Collection[str]) -> list[click.Parameter]:
                 flags[-1] = f"{option.label}/--no-{option.key}"
         elif option.kind in ("list", "columns"):
             shape["multiple"] = True
-        text = option.help + _default_text(option)
+        text = option.help + _default_text(option, defaults)
         parameters.append(SectionedOption([option.name, *flags], help=text, section=option.section, **shape))
-    parameters.append(
-        SectionedOption(
-            ["config", "--config"],
-            metavar="FILE.toml",
-            help="Take options from the table [merge] of a TOML file; the command line wins over it.",
-        )
-    )
     return parameters
 
 
-def given_options(ctx: click.Context, parameters: Mapping[str, Any]) -> dict[str, object]:
-    """Return the values of the options that stand on the command line, by name of `MergeOptions` field."""
+def merge_parameters(taken: Collection[str]) -> list[click.Parameter]:
+    """Return the click parameters of the named fields of `MergeOptions`, and --config."""
+    config = SectionedOption(
+        ["config", "--config"],
+        metavar="FILE.toml",
+        help="Take options from the table [merge] of a TOML file; the command line wins over it.",
+    )
+    chosen = {name: option for name, option in OPTIONS.items() if name in taken}
+    return [*option_parameters(chosen, MergeOptions()), config]
+
+
+def given_options(
+    ctx: click.Context, parameters: Mapping[str, Any], options: Mapping[str, Option] = OPTIONS
+) -> dict[str, object]:
+    """Return the values of the options that stand on the command line, by name."""
     given: dict[str, object] = {}
-    for name, option in OPTIONS.items():
+    for name, option in options.items():
         if ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
         value = parameters[name]
@@ -155,8 +172,13 @@ def merge_options(ctx: click.Context, parameters: Mapping[str, Any]) -> tuple[Me
     from_file = read_toml(path) if path is not None else {}
     given = given_options(ctx, parameters)
     options = MergeOptions.layered(from_file, given)
+    remember_manners(ctx, debug=options.debug, log_json=options.log_json)
+    return options, frozenset(from_file) | frozenset(given)
+
+
+def remember_manners(ctx: click.Context, *, debug: bool, log_json: bool) -> None:
+    """Have errors told as the options of this run say."""
     manners = ctx.find_root().obj
     if manners is not None:
-        manners.debug = options.debug
-        manners.log_json = options.log_json
-    return options, frozenset(from_file) | frozenset(given)
+        manners.debug = debug
+        manners.log_json = log_json

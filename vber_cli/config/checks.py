@@ -58,6 +58,11 @@ def check_loss(text: str, where: str) -> None:
     parse_loss(text, where)
 
 
+def check_beta_prior(text: str, where: str) -> None:
+    """Refuse what `parse_beta_prior` cannot read."""
+    parse_beta_prior(text, where)
+
+
 def check_memory(text: str, where: str) -> None:
     """Refuse what `parse_memory` cannot read."""
     parse_memory(text, where)
@@ -83,6 +88,25 @@ def parse_loss(text: str, where: str = "--loss") -> tuple[float, float]:
             raise UsageError(f"{where} {text!r} does not give fp and fn positive numbers", fix)
         losses[name] = loss
     return losses.get("fp", 1.0), losses.get("fn", 1.0)
+
+
+def parse_beta_prior(text: str, where: str = "--beta-prior") -> tuple[float, float]:
+    """Read ``1,99`` as the parameters of a beta distribution.
+
+    Raises
+    ------
+    UsageError
+        If it is not two positive finite numbers.
+    """
+    try:
+        a, b = (float(part) for part in text.split(","))
+    except ValueError:
+        a = b = math.nan
+    if not (math.isfinite(a) and math.isfinite(b) and a > 0 and b > 0):
+        raise UsageError(
+            f"{where} {text!r} is not two positive numbers", "for example 1,99: a share of distorted values about 1/100"
+        )
+    return a, b
 
 
 def parse_memory(text: str, where: str = "--max-memory") -> int:

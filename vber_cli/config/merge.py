@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +17,7 @@ from vber_cli.config.checks import (
     parse_loss,
     parse_memory,
 )
-from vber_cli.config.option import Kind, Option, Section
+from vber_cli.config.option import Kind, Option, Section, digest_options, named_options
 from vber_cli.errors import UsageError
 
 SECTIONS: Mapping[str, str] = {
@@ -358,10 +355,7 @@ class MergeOptions:
         Paths are left out: the digests of the inputs stand for the databases, wherever they lie, and `files` for what
         else was read.
         """
-        chosen = {name: getattr(self, name) for name, option in OPTIONS.items() if option.in_digest}
-        if files:
-            chosen["decided"] = list(files)
-        return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode("ascii")).hexdigest()
+        return digest_options(self, OPTIONS, {"decided": list(files)} if files else {})
 
     def to_dict(self) -> dict[str, object]:
         """Return the options as plain JSON values, in the order of the reference."""
@@ -385,9 +379,4 @@ class MergeOptions:
         return cls(**(values | dict(command_line)))  # type: ignore[arg-type]
 
 
-def _named(item: dataclasses.Field[Any]) -> Option:
-    option: Option = item.metadata["option"]
-    return dataclasses.replace(option, name=item.name)
-
-
-OPTIONS: Mapping[str, Option] = {item.name: _named(item) for item in dataclasses.fields(MergeOptions)}
+OPTIONS: Mapping[str, Option] = named_options(MergeOptions)

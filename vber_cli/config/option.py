@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import difflib
+import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -206,3 +208,16 @@ def _split_names(text: str) -> list[str]:
 
 def _shown(value: object) -> str:
     return repr(value) if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def digest_options(chosen: Any, options: Mapping[str, Option], more: Mapping[str, object] | None = None) -> str:
+    """Return the SHA-256 of those options that can change what is found, and of `more` that can."""
+    values = {name: getattr(chosen, name) for name, option in options.items() if option.in_digest} | dict(more or {})
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode("ascii")).hexdigest()
+
+
+def named_options(kind: type) -> dict[str, Option]:
+    """Return the `Option` of each field of a dataclass, with the field's name."""
+    return {
+        item.name: dataclasses.replace(item.metadata["option"], name=item.name) for item in dataclasses.fields(kind)
+    }

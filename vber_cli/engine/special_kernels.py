@@ -67,3 +67,46 @@ def next_uniform(stream):  # type: ignore[no-untyped-def]
     """A uniform draw in [0, 1) from the stream, a (1,) uint64 array whose counter is advanced."""
     stream[0] += np.uint64(0x9E3779B97F4A7C15)
     return (mix64(stream[0]) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@nb.njit(cache=True)
+def log_sum(a, b):  # type: ignore[no-untyped-def]
+    """log(e^a + e^b); either may be −∞."""
+    if a < b:
+        a, b = b, a
+    if b == -math.inf:
+        return a
+    return a + math.log1p(math.exp(b - a))
+
+
+@nb.njit(cache=True, inline="never")
+def next_normal(stream):  # type: ignore[no-untyped-def]
+    """A standard normal draw, by the polar method."""
+    while True:
+        u = 2.0 * next_uniform(stream) - 1.0
+        v = 2.0 * next_uniform(stream) - 1.0
+        s = u * u + v * v
+        if 0.0 < s < 1.0:
+            return u * math.sqrt(-2.0 * math.log(s) / s)
+
+
+@nb.njit(cache=True, inline="never")
+def next_log_gamma(stream, shape):  # type: ignore[no-untyped-def]
+    """The logarithm of a draw from Gamma(shape, 1), shape > 0, after Marsaglia and Tsang (2000).
+
+    In logarithms, because draws of a small shape fall below the smallest double.
+    """
+    if shape < 1.0:
+        boost = math.log(1.0 - next_uniform(stream)) / shape
+        return next_log_gamma(stream, shape + 1.0) + boost
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = next_normal(stream)
+        v = 1.0 + c * x
+        if v <= 0.0:
+            continue
+        log_v = 3.0 * math.log(v)
+        u = 1.0 - next_uniform(stream)
+        if math.log(u) < 0.5 * x * x + d - d * math.exp(log_v) + d * log_v:
+            return math.log(d) + log_v

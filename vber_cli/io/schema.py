@@ -49,6 +49,18 @@ ASSIGNMENTS = pa.schema(
     ]
 )
 
+SAMPLED_ASSIGNMENTS = ASSIGNMENTS.append(_field("set_probability", pa.float64()))
+
+DRAWS = pa.schema(
+    [
+        _field("chain", pa.int32()),
+        _field("iteration", pa.int32()),
+        _field("database", _NAME),
+        _field("row", pa.int64()),
+        _field("individual", pa.int64()),  # the place in the inputs of its first record
+    ]
+)
+
 TRACE = pa.schema(
     [
         _field("step", pa.int32()),
@@ -140,6 +152,14 @@ def record_columns(fields: Sequence[str]) -> list[str]:
 def records_schema(fields: Sequence[str]) -> pa.Schema:
     """Schema of the records with their values as they were read; null where a value is missing."""
     return pa.schema([*_RECORDS, *(_field(name, _NAME, nullable=True) for name in record_columns(fields))])
+
+
+def iterations_schema(fields: Sequence[str]) -> pa.Schema:
+    """Schema of a sampler's course: one row per chain and iteration, with β̃ of every field."""
+    first = [_field("chain", pa.int32()), _field("iteration", pa.int32()), _field("n", pa.int32())]
+    return pa.schema(
+        [*first, _field("log_joint", pa.float64()), *(_field(f"beta_{name}", pa.float64()) for name in fields)]
+    )
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -20,15 +20,11 @@ from vber_cli.io.schema import RESULT_VERSION, with_metadata
 SUMMARY = "summary.json"
 _RESULT_KEY = "result"
 # Files that a result may hold although its summary does not list them.
-_KNOWN_FILES = frozenset(
-    {SUMMARY, "report.html", "model.json"}
-    | {
-        f"{name}.parquet"
-        for name in (
-            "phi", "lambda", "individuals", "assignments", "links", "trace", "codebook", "records", "values", "similar",
-        )
-    }
+_TABLES = (
+    "phi", "lambda", "individuals", "assignments", "links", "trace", "codebook", "records", "values", "similar",
+    "draws", "iterations",
 )  # fmt: skip
+_KNOWN_FILES = frozenset({SUMMARY, "report.html", "model.json"} | {f"{name}.parquet" for name in _TABLES})
 
 
 class TableWriter:

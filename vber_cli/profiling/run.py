@@ -17,7 +17,6 @@ from vber_cli.encode.dates import DateReading
 from vber_cli.encode.fields import FieldMap, NoCommonFieldError
 from vber_cli.encode.types import FieldType, infer_type
 from vber_cli.io.tables import Database
-from vber_cli.pipeline import map_columns, open_databases
 from vber_cli.profiling.checks import all_warnings
 from vber_cli.profiling.columns import ColumnValues
 from vber_cli.profiling.cost import estimate_cost
@@ -43,6 +42,7 @@ from vber_cli.profiling.sample import (
 )
 from vber_cli.profiling.suggestions import Candidate, suggest
 from vber_cli.progress import Progress
+from vber_cli.running import map_columns, open_databases
 
 _FREQUENT = 5
 

@@ -1,0 +1,97 @@
+"""What every command that reads databases does: phases under a budget, opening, mapping and reading."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from vber_cli.config import MergeOptions, SampleOptions
+from vber_cli.encode.codebook import Encoded, encode
+from vber_cli.encode.fields import FieldMap, map_fields
+from vber_cli.errors import BudgetError
+from vber_cli.io.tables import Database, open_database, resolve_sources
+from vber_cli.progress import Progress
+
+
+class Run:
+    """Timings, warnings and the memory budget of a run."""
+
+    def __init__(self, options: MergeOptions | SampleOptions, progress: Progress) -> None:
+        self.progress = progress
+        self.timings: dict[str, float] = {}
+        self.warnings: list[str] = []
+        self.budget = options.max_memory_bytes
+
+    @contextmanager
+    def phase(self, name: str, total: int | None = None) -> Iterator[Any]:
+        """Run a phase: shown, timed, and checked against the budget at its end."""
+        began = time.perf_counter()
+        with self.progress.phase(name, total) as phase:
+            yield phase
+        self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - began
+        used = peak_memory()
+        if self.budget is not None and used > self.budget:
+            raise BudgetError(
+                f"{name} took the memory to {used / 2**20:,.0f} MiB, over the {self.budget / 2**20:,.0f} MiB "
+                "of --max-memory",
+                "raise --max-memory, or compare fewer fields with --fields",
+            )
+
+    def warn(self, message: str) -> None:
+        """Warn, and keep the warning for the summary."""
+        self.warnings.append(message)
+        self.progress.warn(message)
+
+
+def peak_memory() -> int:
+    """Return the largest resident size of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def open_databases(options: MergeOptions | SampleOptions, stdin: BinaryIO | None) -> list[Database]:
+    """Open every input, and see whether it is a table."""
+    return [
+        open_database(source, delimiter=options.delimiter, encoding=options.encoding, stdin=stdin)
+        for source in resolve_sources(options.files)
+    ]
+
+
+def map_columns(options: MergeOptions | SampleOptions, databases: Sequence[Database]) -> FieldMap:
+    """Decide which column of which database is which field."""
+    return map_fields(
+        [d.name for d in databases],
+        [d.columns for d in databases],
+        fields=options.fields,
+        exclude=options.exclude,
+        maps=options.map,
+        ids=options.id,
+    )
+
+
+def read_databases(options: MergeOptions | SampleOptions, run: Run, databases: Sequence[Database]) -> Encoded:
+    """Decide which columns are which fields, and read the values as codes.
+
+    Raises
+    ------
+    VberError
+        If a file cannot be read, or the databases have no field in common.
+    """
+    field_map = map_columns(options, databases)
+    for note in [*(n for d in databases for n in d.announcements), *field_map.announcements]:
+        run.progress.note(note)
+    with run.phase("read") as phase:
+        encoded = encode(
+            [d.name for d in databases],
+            lambda d, columns: databases[d].batches(columns),
+            field_map,
+            null_tokens=options.null,
+            on_progress=phase.advance,
+        )
+    for note in encoded.announcements:
+        run.progress.note(note)
+    return encoded

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vber_cli.engine.alike_pairs import AlikePairs, alike_pairs
 from vber_cli.engine.block_model import BlockModel
-from vber_cli.engine.evidence_kernels import pair_evidence, relation_evidence
+from vber_cli.engine.evidence_kernels import pair_evidence
 from vber_cli.engine.noise_classes import as_noise, few_classes
 from vber_cli.model.noise import Noise
 from vber_cli.model.relations import Relations
@@ -26,7 +27,8 @@ from vber_cli.model.similar import MISSING_LEVEL, N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray, IntArray
 
 RELATION_COUNTS = (0, 1, 2, 4, 8, 12)
-_SAMPLE = 150_000  # pairs used to choose; more do not change the choice
+_STARTS = 2  # and one from the best structure of fewer classes
+_STILL = 0.5  # nats of likelihood that a round must gain for another
 _EM_ROUNDS = 12
 _REFITS = 3
 _PRIOR_WEIGHT = 2.0
@@ -34,6 +36,8 @@ _DIFFERENT = 0.9  # of a relation's pairs differ in its most different telling f
 _TELLING = 3.0  # nats of collision entropy that make a field telling
 _SURE = 0.95  # links that noise is learned from: learned from less certain ones it would excuse relatives
 _MOST_LOST = 0.34  # of the anchor's sure links, that a structure may call relations
+_MORE_LOST = 0.08  # of them, that it may call relations beyond what the best with fewer classes does
+_PATIENCE = 2  # numbers of classes in turn without a better BIC, after which no more are tried
 _CLEAR = 0.02  # a pair less probable than this is clearly no link
 # The anchored start: three qualities of link, by share and by mismatch in every field.
 _ANCHOR_SHARE = np.array([0.55, 0.3, 0.15])
@@ -49,20 +53,14 @@ class Structure:
     bic: dict[int, float]
 
 
-@dataclass
-class _Pairs:
-    """The pairs that structures are fitted to; each stands for `scale` candidates."""
+@dataclass(frozen=True)
+class _Fit:
+    """One structure: how many links there are, its BIC, and the share of the anchor's sure links that it calls none."""
 
-    model: BlockModel
-    b: IntArray
-    levels: np.ndarray
-    prior: FloatArray
-    anchor: FloatArray
-    possible: np.ndarray
-    scale: float
-    n_pairs: float
-    seed: int
-    certain: np.ndarray
+    relations: Relations
+    noise: Noise
+    bic: float
+    lost: float
 
 
 def anchored_noise(possible: np.ndarray) -> Noise:
@@ -124,80 +122,88 @@ def choose_structure(
     """
     certain = np.zeros(len(b), dtype=bool) if certain is None else certain
     rng = np.random.default_rng([seed, 6])
-    scale = 1.0
-    if len(b) > _SAMPLE:
-        chosen = np.sort(rng.choice(len(b), _SAMPLE, replace=False))
-        scale = len(b) / _SAMPLE
-        b, levels, prior, anchor = b[chosen], levels[chosen], prior[chosen], anchor[chosen]
-        certain = certain[chosen]
-    pairs = _Pairs(model, b, levels, prior, anchor, possible, scale, n_pairs, seed, certain)
-    best: tuple[Relations, Noise] | None = None
+    pairs = alike_pairs(model, b, levels, prior, anchor, certain)
+    best: _Fit | None = None
     bic: dict[int, float] = {}
+    since = 0
     for n_classes in RELATION_COUNTS:
         if n_classes > 0 and len(b) < 200 * n_classes:
             break
-        relations, noise, value, lost = _fit(pairs, n_classes, rng)
-        if n_classes > 0 and lost > _MOST_LOST:
-            continue  # identity and relation have swapped places
-        bic[n_classes] = value
-        if best is None or value > max(v for c, v in bic.items() if c != n_classes):
-            best = (relations, noise)
+        starts = [_first_levels(pairs, n_classes, rng) for _ in range(_STARTS if n_classes > 1 else 1)]
+        known = best.relations.levels if best is not None else np.zeros((0, *starts[0].shape[1:]))
+        if 0 < len(known) < n_classes:
+            starts.append(np.concatenate([known, _first_levels(pairs, n_classes - len(known), rng)]))
+        fits = [_fit(pairs, start, possible, n_pairs, seed) for start in starts]
+        # where many sure links are lost, identity and relation have swapped places
+        most = (
+            min(_MOST_LOST, best.lost + _MORE_LOST) if n_classes > 1 and best is not None and len(known) else _MOST_LOST
+        )
+        fits = [fit for fit in fits if n_classes == 0 or fit.lost <= most]
+        found = max(fits, key=lambda fit: fit.bic, default=None)
+        if found is not None:
+            bic[n_classes] = found.bic
+        if best is None or (found is not None and found.bic > best.bic):
+            best, since = found, 0
+        else:
+            since += 1
+        if since == _PATIENCE:
+            break
     if best is None:
         raise ValueError("no structure was tried")
-    return Structure(*best, bic)
+    return Structure(best.relations, best.noise, bic)
 
 
-def _fit(pairs: _Pairs, n_classes: int, rng: np.random.Generator) -> tuple[Relations, Noise, float, float]:
-    """One structure: relations from the anchor's others under anchored noise, then noise from the sure links.
-
-    Returns the relations, the noise, the BIC, and the share of the anchor's sure links that are links no more.
-    """
-    p = pairs.anchor
-    noise = anchored_noise(pairs.possible)
+def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: float, seed: int) -> _Fit:
+    """Relations from the anchor's others under anchored noise, then noise from the sure links; from given levels."""
+    p, count, n_classes = pairs.anchor, pairs.count, len(level)
+    noise = anchored_noise(possible)
     link, _ = pair_evidence(with_noise(pairs.model, noise), pairs.b, pairs.levels)
-    n_links = max(p.sum() * pairs.scale, 1.0)
-    level = _first_levels(pairs, n_classes, rng)
-    n_related = np.full(n_classes, (0.5 * float((p < _CLEAR).sum()) * pairs.scale + 1.0) / max(n_classes, 1))
+    n_links = max(float(count @ p), 1.0)
+    n_related = np.full(n_classes, (0.5 * float(count @ (p < _CLEAR)) + 1.0) / max(n_classes, 1))
     for refit in range(_REFITS):
         trained = pairs.anchor < (_SURE if refit else _CLEAR)
+        before = -np.inf
         for _ in range(_EM_ROUNDS):
-            p, related, _ = _responsibilities(pairs, link, n_links, level, n_related)
-            n_links = max(p.sum() * pairs.scale, 1.0)
+            p, related, log_total = _responsibilities(pairs, link, n_links, level, n_related, n_pairs)
+            likelihood = float(count @ log_total) - n_links - n_related.sum()
+            if likelihood < before + _STILL:
+                break
+            before = likelihood
+            n_links = max(float(count @ p), 1.0)
             if n_classes:
-                weight = related * trained[:, None]
+                weight = related * (trained * count)[:, None]
                 level = _levels(pairs, weight)
-                n_related = np.maximum(weight.sum(axis=0) * pairs.scale, 1e-3)
+                n_related = np.maximum(weight.sum(axis=0), 1e-3)
         if refit > 0:
-            noise = _noise_of(pairs, p)
+            noise = _noise_of(pairs, p, possible, seed)
         link, _ = pair_evidence(with_noise(pairs.model, noise), pairs.b, pairs.levels)
-    p, related, log_total = _responsibilities(pairs, link, n_links, level, n_related)
-    likelihood = log_total.sum() * pairs.scale - n_links - n_related.sum()
-    free = int(pairs.possible.sum() - len(pairs.possible))
-    parameters = n_classes * (free + 1) + noise.n_classes * (free + 1)
-    bic = float(likelihood - 0.5 * np.log(max(len(pairs.b) * pairs.scale, 2.0)) * parameters)
+    p, related, log_total = _responsibilities(pairs, link, n_links, level, n_related, n_pairs)
+    likelihood = float(count @ log_total) - n_links - n_related.sum()
+    free = int(possible.sum() - len(possible))
+    parameters = (n_classes + noise.n_classes) * (free + 1)
+    bic = float(likelihood - 0.5 * np.log(max(count.sum(), 2.0)) * parameters)
     sure = pairs.anchor > _SURE
-    lost = float((p[sure] < 0.5).mean()) if sure.any() else 0.0
-    return Relations(n_related / pairs.n_pairs, level), noise, bic, lost
+    lost = float(np.average(p[sure] < 0.5, weights=count[sure])) if sure.any() else 0.0
+    return _Fit(Relations(n_related / n_pairs, level), noise, bic, lost)
 
 
-def _noise_of(pairs: _Pairs, p: FloatArray) -> Noise:
+def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int) -> Noise:
     """Noise classes of the clear links, or the anchored ones where there are none."""
     clear = p > _SURE
     if not clear.any():
-        return anchored_noise(pairs.possible)
-    return few_classes(pairs.levels[clear], p[clear] * pairs.scale, pairs.possible, pairs.seed)
+        return anchored_noise(possible)
+    return few_classes(pairs.levels[clear], p[clear] * pairs.count[clear], possible, seed)
 
 
 def _responsibilities(
-    pairs: _Pairs, link: FloatArray, n_links: float, level: FloatArray, n_related: FloatArray
+    pairs: AlikePairs, link: FloatArray, n_links: float, level: FloatArray, n_related: FloatArray, n_pairs: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """P(link) (P,), P(relation c) (P, C), and log(1 + Σ odds LR) (P,) of every pair."""
-    log_odds = np.column_stack(
-        [
-            link + pairs.prior + np.log(n_links / pairs.n_pairs),
-            relation_evidence(pairs.model, pairs.b, pairs.levels, level) + np.log(n_related / pairs.n_pairs),
-        ]
-    )
+    log_odds = np.empty((len(link), 1 + len(level)))
+    log_odds[:, 0] = link + pairs.prior + np.log(n_links / n_pairs)
+    log_level = np.log(np.maximum(level, 1e-300)).reshape(len(level), pairs.shown.shape[1])
+    log_odds[:, 1:] = pairs.shown @ log_level.T
+    log_odds[:, 1:] += np.log(n_related / n_pairs) - pairs.by_chance[:, None]
     top = np.maximum(log_odds.max(axis=1), 0.0)
     part = np.exp(log_odds - top[:, None])
     total = np.exp(-top) + part.sum(axis=1)
@@ -206,15 +212,11 @@ def _responsibilities(
     return part[:, 0], part[:, 1:], top + np.log(total)
 
 
-def _levels(pairs: _Pairs, weight: FloatArray) -> FloatArray:
+def _levels(pairs: AlikePairs, weight: FloatArray) -> FloatArray:
     """(C, F, 4) level probabilities of the pairs weighted by (P, C)."""
-    n_fields = pairs.levels.shape[1]
-    out = np.empty((weight.shape[1], n_fields, N_LEVELS))
-    for f in range(n_fields):
-        for level in range(N_LEVELS):
-            out[:, f, level] = weight[pairs.levels[:, f] == level].sum(axis=0)
-    out += _PRIOR_WEIGHT * np.maximum(pairs.model.unrelated, 1e-6)
-    return _kept_different(out / out.sum(axis=2, keepdims=True), pairs.model.unrelated)
+    unrelated = pairs.model.unrelated
+    out = (weight.T @ pairs.shown).reshape(weight.shape[1], -1, N_LEVELS) + _PRIOR_WEIGHT * np.maximum(unrelated, 1e-6)
+    return _kept_different(out / out.sum(axis=2, keepdims=True), unrelated)
 
 
 def _kept_different(level: FloatArray, unrelated: FloatArray) -> FloatArray:
@@ -231,30 +233,32 @@ def _kept_different(level: FloatArray, unrelated: FloatArray) -> FloatArray:
     return out
 
 
-def _first_levels(pairs: _Pairs, n_classes: int, rng: np.random.Generator) -> FloatArray:
+def _first_levels(pairs: AlikePairs, n_classes: int, rng: np.random.Generator) -> FloatArray:
     """(C, F, 4) from a k-means of the agreement of the pairs that are clearly no links by the anchor."""
     if n_classes == 0:
         return np.zeros((0, pairs.levels.shape[1], N_LEVELS))
-    agreement = np.select(
-        [pairs.levels == 0, pairs.levels == 1, pairs.levels == 2, pairs.levels == MISSING_LEVEL],
-        [1.0, 0.6, 0.4, 0.5],
-        0.0,
+    clear = pairs.anchor < _CLEAR
+    if not clear.any():
+        clear[np.argsort(pairs.anchor, kind="stable")[: max(len(clear) // 2, 1)]] = True
+    patterns, pattern = np.unique(pairs.levels[clear], axis=0, return_inverse=True)
+    count = np.bincount(pattern.ravel(), weights=pairs.count[clear])
+    points = np.select(
+        [patterns == 0, patterns == 1, patterns == 2, patterns == MISSING_LEVEL], [1.0, 0.6, 0.4, 0.5], 0.0
     )
-    pool = np.flatnonzero(pairs.anchor < _CLEAR)
-    if len(pool) == 0:
-        pool = np.argsort(pairs.anchor, kind="stable")[: max(len(pairs.anchor) // 2, 1)]
-    if len(pool) > 30_000:
-        pool = rng.choice(pool, 30_000, replace=False)
-    points = agreement[pool]
-    centre = points[rng.choice(len(points), n_classes, replace=len(points) < n_classes)]
+    share = count / count.sum()
+    centre = points[rng.choice(len(points), n_classes, replace=len(points) < n_classes, p=share)]
     near = np.zeros(len(points), dtype=np.int64)
     for _ in range(12):
         near = ((points**2).sum(axis=1)[:, None] - 2 * points @ centre.T + (centre**2).sum(axis=1)).argmin(axis=1)
         for c in range(n_classes):
-            members = points[near == c]
-            centre[c] = members.mean(axis=0) if len(members) else points[rng.integers(len(points))]
+            mine = near == c
+            centre[c] = (
+                np.average(points[mine], axis=0, weights=count[mine])
+                if mine.any()
+                else points[rng.choice(len(points), p=share)]
+            )
     weight = np.zeros((len(pairs.b), n_classes))
-    weight[pool, near] = 1.0
+    weight[clear, near[pattern.ravel()]] = pairs.count[clear]
     return _levels(pairs, weight)
 
 
@@ -280,20 +284,13 @@ def refit_relations(
         Number of all pairs of records.
     """
     clear = np.flatnonzero(probability < _CLEAR)
-    scale = 1.0
-    if len(clear) > _SAMPLE:
-        scale = len(clear) / _SAMPLE
-        clear = clear[:: int(np.ceil(scale))]
-        scale = float((probability < _CLEAR).sum()) / len(clear)
-    possible = np.ones((levels.shape[1], N_LEVELS), dtype=bool)
-    pairs = _Pairs(
-        model, b[clear], levels[clear], np.zeros(len(clear)), probability[clear], possible, scale, n_pairs, 0,
-        np.zeros(len(clear), bool),
-    )  # fmt: skip
+    nobody = np.zeros(len(clear), dtype=bool)
+    pairs = alike_pairs(model, b[clear], levels[clear], np.zeros(len(clear)), probability[clear], nobody)
     level, odds = relations.levels, relations.odds
-    nothing = np.full(len(clear), -np.inf)
+    nothing = np.full(len(pairs.b), -np.inf)
     for _ in range(_EM_ROUNDS):
-        _, related, _ = _responsibilities(pairs, nothing, 1.0, level, odds * n_pairs)
-        level = _levels(pairs, related)
-        odds = np.maximum(related.sum(axis=0) * scale, 1e-3) / n_pairs
+        _, related, _ = _responsibilities(pairs, nothing, 1.0, level, odds * n_pairs, n_pairs)
+        weight = related * pairs.count[:, None]
+        level = _levels(pairs, weight)
+        odds = np.maximum(weight.sum(axis=0), 1e-3) / n_pairs
     return Relations(odds, level)

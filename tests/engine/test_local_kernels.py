@@ -115,6 +115,19 @@ def test_joining_is_what_the_weight_rises_by(rng, kind, n_classes, parts):
             assert found == pytest.approx(expected, abs=1e-10)
 
 
+def test_a_block_is_weighed_once(rng):
+    case = naive.make_case(rng, 5, "people", 2, ("near", "relations"))
+    local = built.Local(built.model_of(case), np.arange(5))
+    members = np.arange(3, dtype=np.int32)
+    first = kernels.block_weight(members, 3, *local.args)
+    local.levels[:] = 3  # what is computed now would differ
+    assert kernels.block_weight(members, 3, *local.args) == first
+    assert kernels.block_weight(np.arange(4, dtype=np.int32), 4, *local.args) != pytest.approx(first)
+    for _ in range(3):  # joining leaves the same behind
+        joined = kernels.joining(4, np.array([3, 1, -1, -1], np.int32), 2, *local.args)
+        assert joined == kernels.joining(4, np.array([1, 3, -1, -1], np.int32), 2, *local.args)
+
+
 def test_order_matters_in_the_full_model(rng):
     """Or the test above would say nothing about the chain rule's order."""
     apart = {}
@@ -123,9 +136,11 @@ def test_order_matters_in_the_full_model(rng):
         apart[name] = 0.0
         for _ in range(20):
             case = naive.make_case(rng, 4, "people", n_classes, parts)
-            local = built.Local(built.model_of(case), np.arange(4))
-            there, back = (np.arange(4, dtype=np.int32)[::step] for step in (1, -1))
-            weights = [kernels.block_weight(np.ascontiguousarray(o), 4, *local.args) for o in (there, back)]
+            weights = []
+            for step in (1, -1):  # each with scratch space of its own: a block's weight is remembered
+                local = built.Local(built.model_of(case), np.arange(4))
+                order = np.ascontiguousarray(np.arange(4, dtype=np.int32)[::step])
+                weights.append(kernels.block_weight(order, 4, *local.args))
             apart[name] = max(apart[name], abs(weights[0] - weights[1]))
     assert apart.pop(()) < 1e-11
     assert all(value > 1e-3 for value in apart.values()), apart

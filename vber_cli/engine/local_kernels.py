@@ -17,15 +17,35 @@ records.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numba as nb
 import numpy as np
 
+from vber_cli.engine.special_kernels import mix64
 from vber_cli.model.similar_kernels import value_level
+from vber_cli.model.types import FloatArray
 
 DEPTH = 32  # counts of earlier values beyond are kept at the last place
 FRESH, COPIES, SHOWN = 0, 1, 4
 N_STATS = 4 + DEPTH
+_KEPT = 1 << 14  # weights of blocks that are remembered: samplers ask for the same few again and again
+
+
+class Work(NamedTuple):
+    """Scratch space of the functions below.
+
+    Attributes
+    ----------
+    part
+        Rows 0–2 levels seen, 3 values seen, 4 the classes' scores.
+    block, weight
+        Λ of blocks that were asked for, at a place that follows from their records; a later one takes the place.
+    """
+
+    part: FloatArray
+    block: np.ndarray
+    weight: FloatArray
 
 
 @nb.njit(cache=True, nogil=True)
@@ -74,17 +94,18 @@ def compare_kernel(records, model, levels, doubt):  # type: ignore[no-untyped-de
 
 @nb.njit(cache=True, nogil=True)
 def scratch(model):  # type: ignore[no-untyped-def]
-    """Scratch space of the functions below: rows 0–2 levels seen, 3 values seen, 4 the classes' scores."""
-    return np.empty((5, max(model.codes.shape[1], len(model.share))))
+    """Scratch space for one model; in it no block is known yet."""
+    part = np.empty((5, max(model.codes.shape[1], len(model.share))))
+    return Work(part, np.zeros(_KEPT, np.uint64), np.empty(_KEPT))
 
 
 @nb.njit(cache=True, nogil=True)
 def copies_of(f, q, r, given, model, work):  # type: ignore[no-untyped-def]
     """What the copies at levels 0, 1 and 2 add to α, beside chance as it is where the parents are identical or not."""
     theta = model.theta_given[r, f] if given else model.theta[r, f]
-    zero = work[0, f] * model.copy[q, f, 0] / theta
-    one = work[1, f] * model.copy[q, f, 1]
-    two = work[2, f] * model.copy[q, f, 2]
+    zero = work.part[0, f] * model.copy[q, f, 0] / theta
+    one = work.part[1, f] * model.copy[q, f, 1]
+    two = work.part[2, f] * model.copy[q, f, 2]
     if given:
         if one > 0:
             one *= model.unrelated[f, 1] / model.unrelated_given[f, 1]
@@ -98,7 +119,7 @@ def predictive(i, members, n_members, records, levels, doubt, model, work):  # t
     """log p(x_i | members) − log p(x_i | no one), the doubt taken off; leaves its parts in `work`."""
     n_fields = model.codes.shape[1]
     r = records[i]
-    work[:4, :n_fields] = 0.0
+    work.part[:4, :n_fields] = 0.0
     off = 0.0
     for p in range(n_members):
         j = members[p]
@@ -106,24 +127,24 @@ def predictive(i, members, n_members, records, levels, doubt, model, work):  # t
         for f in range(n_fields):
             level = levels[i, j, f]
             if level < 4:
-                work[3, f] += 1.0
+                work.part[3, f] += 1.0
                 if level < 3:
-                    work[level, f] += 1.0
+                    work.part[level, f] += 1.0
     top = -np.inf
     for q in range(len(model.share)):
         total = math.log(model.share[q])
         product = 1.0
         for f in range(n_fields):
-            n = work[3, f]
+            n = work.part[3, f]
             if n > 0:
-                given = model.parent[f] >= 0 and work[0, model.parent[f]] > 0
+                given = model.parent[f] >= 0 and work.part[0, model.parent[f]] > 0
                 copies = copies_of(f, q, r, given, model, work)
                 product *= (model.alpha[q, f] + copies[0] + copies[1] + copies[2]) / (model.alpha[q, f] + n)
                 if product > 1e200 or product < 1e-200:
                     total += math.log(product)
                     product = 1.0
-        work[4, q] = total + math.log(product)
-        top = max(top, work[4, q])
+        work.part[4, q] = total + math.log(product)
+        top = max(top, work.part[4, q])
     if n_members == 0:
         return 0.0
     off /= n_members
@@ -136,17 +157,41 @@ def predictive(i, members, n_members, records, levels, doubt, model, work):  # t
         return top - off
     total = 0.0
     for q in range(len(model.share)):
-        total += math.exp(work[4, q] - top)
+        total += math.exp(work.part[4, q] - top)
     return top + math.log(total) - off
 
 
 @nb.njit(cache=True, nogil=True)
-def block_weight(members, n_members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
-    """Λ(b), by the chain rule over the members in the order given (in the paper's model any order gives the same)."""
+def _block_key(members, n_members, records):  # type: ignore[no-untyped-def]
+    """What a block is remembered by: the same whatever the order of its members."""
+    key = np.uint64(0)
+    for p in range(n_members):
+        key ^= mix64(np.uint64(records[members[p]] + 1))
+    return key
+
+
+@nb.njit(cache=True, nogil=True)
+def _sum_chain(key, members, n_members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
+    """Λ of a block with ascending members, by the chain rule; remembered."""
     total = 0.0
     for p in range(1, n_members):
         total += predictive(members[p], members, p, records, levels, doubt, model, work)
+    at = np.int64(key & np.uint64(_KEPT - 1))
+    work.block[at] = key
+    work.weight[at] = total
     return total
+
+
+@nb.njit(cache=True, nogil=True)
+def block_weight(members, n_members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
+    """Λ(b), by the chain rule over the members, which ascend (in the paper's model any order gives the same)."""
+    if n_members < 2:
+        return 0.0
+    key = _block_key(members, n_members, records)
+    at = np.int64(key & np.uint64(_KEPT - 1))
+    if work.block[at] == key:
+        return work.weight[at]
+    return _sum_chain(key, members, n_members, records, levels, doubt, model, work)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -163,14 +208,26 @@ def joining(i, members, n, records, levels, doubt, model, work):  # type: ignore
     """Λ(b ∪ {i}) − Λ(b) for the members of b in any order; reorders them, and needs room for one more."""
     if _any_order(model):
         return predictive(i, members, n, records, levels, doubt, model, work)
+    key = _block_key(members, n, records)
+    at = np.int64(key & np.uint64(_KEPT - 1))
+    without = 0.0
+    if n > 1:
+        if work.block[at] == key:
+            without = work.weight[at]
+        else:
+            members[:n].sort()
+            without = _sum_chain(key, members, n, records, levels, doubt, model, work)
+    key ^= mix64(np.uint64(records[i] + 1))
+    at = np.int64(key & np.uint64(_KEPT - 1))
+    if work.block[at] == key:
+        return work.weight[at] - without
     members[:n].sort()
-    without = block_weight(members, n, records, levels, doubt, model, work)
     at = n
     while at > 0 and members[at - 1] > i:
         members[at] = members[at - 1]
         at -= 1
     members[at] = i
-    return block_weight(members, n + 1, records, levels, doubt, model, work) - without
+    return _sum_chain(key, members, n + 1, records, levels, doubt, model, work) - without
 
 
 @nb.njit(cache=True, nogil=True)
@@ -182,19 +239,19 @@ def add_stats(  # type: ignore[no-untyped-def]
         i = members[p]
         r = records[i]
         predictive(i, members, p, records, levels, doubt, model, work)
-        top = work[4, : len(model.share)].max()
+        top = work.part[4, : len(model.share)].max()
         total = 0.0
         for q in range(len(model.share)):
-            total += math.exp(work[4, q] - top)
+            total += math.exp(work.part[4, q] - top)
         for q in range(len(model.share)):
-            part = weight * math.exp(work[4, q] - top) / total
+            part = weight * math.exp(work.part[4, q] - top) / total
             class_weight[q] += part
             for f in range(model.codes.shape[1]):
-                n = int(work[3, f])
+                n = int(work.part[3, f])
                 if n == 0:
                     continue
                 fresh = model.alpha[q, f]
-                given = model.parent[f] >= 0 and work[0, model.parent[f]] > 0
+                given = model.parent[f] >= 0 and work.part[0, model.parent[f]] > 0
                 copies = copies_of(f, q, r, given, model, work)
                 share = part / (fresh + copies[0] + copies[1] + copies[2])
                 stats[q, f, FRESH] += fresh * share

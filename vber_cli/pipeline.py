@@ -10,9 +10,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from vber_cli.candidates.audit import Certificate, audit
-from vber_cli.candidates.join import Pairs, choose_threshold, join, make_scorer
-from vber_cli.candidates.plan import Plan, key_columns, make_plan
 from vber_cli.config import MergeOptions
 from vber_cli.constrain import (
     Decisions,
@@ -26,19 +23,18 @@ from vber_cli.constrain import (
 from vber_cli.encode.codebook import Encoded
 from vber_cli.encode.comparison import Comparison, compare, types_asked_for
 from vber_cli.engine import infer
-from vber_cli.engine.block_model import block_model, exact_evidence
-from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
-from vber_cli.engine.learn import CERTAIN_LOG_ODDS, Hyperparameters, Settings, tilt_of
+from vber_cli.engine.block_model import exact_evidence
+from vber_cli.engine.learn import Hyperparameters, Settings
 from vber_cli.engine.optimise import Step
 from vber_cli.errors import BudgetError, UsageError
 from vber_cli.io.tables import Database
 from vber_cli.io.write import ResultDirectory
-from vber_cli.model import evidence
-from vber_cli.model.constraints import Constraints, TooFewIndividualsError, allowed_pairs, n_free_pairs
+from vber_cli.learning import Candidates, learn
+from vber_cli.model.constraints import Constraints, TooFewIndividualsError, n_free_pairs
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.order import canonical_order, in_order
 from vber_cli.model.prior import DEFAULT_CONCENTRATION, make_prior
-from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
+from vber_cli.model.types import LongArray, Records
 from vber_cli.progress import Progress
 from vber_cli.provenance import Provenance
 from vber_cli.results.model_files import write_model
@@ -201,11 +197,13 @@ def _infer(
                 max_sweeps=options.max_sweeps, tol=options.tol, on_step=on_step,
             )  # fmt: skip
         return found, None
-    candidates = Candidates(records, compared, order, settings.occupancy, constraints, options.seed, threads)
+    candidates = Candidates(
+        records, compared.key_codes[order], compared.key_field, settings.occupancy, constraints, options.seed, threads
+    )
     with run.phase("learn") as phase:
         settings = replace(settings, on_round=phase.advance)
         start_from = infer.first_guess(records, prior, compared.similar, settings, constraints)
-        learned = infer.learn_from(records, candidates.find, start_from, settings)
+        learned = learn(records, candidates, start_from, settings)
     alpha = learned.hyperparameters.evidence.prior.concentration
     shown_prior = make_prior(as_read, options.prior, alpha)
     with run.phase("certify"):
@@ -222,7 +220,7 @@ def _infer(
     if found.optimum.forced:
         free_k = replace(settings, occupancy=replace(settings.occupancy, n_individuals=None), on_round=lambda: None)
         start_from = infer.first_guess(records, prior, compared.similar, free_k, constraints)
-        free = infer.learn_from(records, candidates.find, start_from, free_k)
+        free = learn(records, candidates, start_from, free_k)
         run.warn(
             f"--K {options.K:,} is fewer than the data show: about {free.hyperparameters.n:,.0f} individuals are "
             f"recorded; records were forced into {options.K:,}"
@@ -240,55 +238,3 @@ def _hyperparameters(found: infer.Result, search: Search | None, records: Record
         n,
         Occupancy(records.n_records, found.n_individuals).log_new(n),
     )
-
-
-class Candidates:
-    """Finds candidate pairs under given hyperparameters, and keeps the last plan and pairs for the certificate."""
-
-    def __init__(
-        self,
-        records: Records,
-        compared: Comparison,
-        order: LongArray,
-        occupancy: Occupancy,
-        constraints: Constraints,
-        seed: int,
-        threads: int,
-    ) -> None:
-        self._records, self._occupancy, self._constraints = records, occupancy, constraints
-        self._seed, self._threads = seed, threads
-        self._key_codes = np.ascontiguousarray(compared.key_codes[order])
-        self._key_field = compared.key_field
-        self.plan = Plan((), 1.0, True)
-        self.pairs = Pairs(np.empty(0, np.int32), np.empty(0, np.int32), 0)
-
-    def find(self, now: Hyperparameters) -> tuple[IntArray, IntArray]:
-        """Plan and join; drop the pairs that cannot be links, and add those that must."""
-        prior, noise = now.evidence.prior, now.evidence.noise
-        entropy = evidence.collision_entropy(prior)
-        identical = evidence.agreement_rate(prior) * (noise.share[:, None] * noise.levels[:, :, 0]).sum(axis=0)
-        columns = key_columns(self._key_codes, self._key_field, entropy, identical)
-        scorer = make_scorer(self._records, prior, now.evidence.similar, noise)
-        threshold = choose_threshold(scorer, self._even(now), self._seed)
-        self.plan = make_plan(columns, entropy, evidence.mismatch_evidence(prior), threshold, self._seed)
-        found = join(self._key_codes, self.plan, scorer, threshold, self._threads)
-        self.pairs = Pairs(*allowed_pairs(self._constraints, (found.a, found.b)), found.compared)
-        return self.pairs.a, self.pairs.b
-
-    def _even(self, now: Hyperparameters) -> float:
-        """The evidence in nats around which pairs are worth a look, also where the databases nearly hold everybody."""
-        return max(now.log_new, self._occupancy.log_new(now.n))
-
-    def certify(self, now: Hyperparameters) -> Certificate:
-        """Compare a sample of the records with all."""
-        model = block_model(self._records, now.evidence)
-        scorer = make_scorer(self._records, now.evidence.prior, now.evidence.similar, now.evidence.noise)
-
-        def evidence_of(a: IntArray, b: IntArray) -> FloatArray:
-            first, second = np.minimum(a, b), np.maximum(a, b)
-            link, doubt = pair_evidence(model, second, pair_levels(model, first, second))
-            known = self._constraints.standing(a, b)
-            free = link - doubt + tilt_of(model, first, second)
-            return np.where(known == 0, free, known * CERTAIN_LOG_ODDS)
-
-        return audit(self.pairs, scorer, now.log_new, self._even(now), evidence_of, self._seed, self._threads)

@@ -12,12 +12,12 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from vber_cli.config import SAMPLE_OPTIONS, SampleOptions
-from vber_cli.engine.parallel import map_ranges
 from vber_cli.engine.smered import Chain, Sampler, Settings
 from vber_cli.errors import BudgetError, OutputError, UsageError, VberError
 from vber_cli.io.checkpoint import load_checkpoint, save_checkpoint
 from vber_cli.io.write import ResultDirectory
 from vber_cli.model.order import canonical_order, in_order
+from vber_cli.parallel import map_ranges
 from vber_cli.progress import Progress
 from vber_cli.provenance import Provenance, version
 from vber_cli.results.sampled import summarise_sample, write_sample

@@ -10,7 +10,7 @@ from vber_cli.engine import hyper
 from vber_cli.engine.block_model import Evidence, block_model
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.learn import CandidatePairs, Hyperparameters, Settings, choose_relations, possible_levels
-from vber_cli.engine.relation_classes import anchored_noise, choose_structure, refit_relations, with_noise
+from vber_cli.engine.relation_classes import anchored_noise, choose_structure, refit_relations, without_relations
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.occupancy import Occupancy
@@ -142,7 +142,7 @@ def test_the_anchored_noise_is_of_three_qualities(rng):
     related = Relations(np.array([0.1]), np.full((1, 5, 4), 0.25))
     before = block_model(records, Evidence(prior, Noise.single(prior.concentration), rest[0], related, rest[1]))
     after = block_model(records, Evidence(prior, exactly, rest[0], Relations.none(5), rest[1]))
-    made = with_noise(before, exactly)
+    made = without_relations(before, exactly)
     assert made.constraints is after.constraints
     for ours, theirs in zip(made[:-1], after[:-1], strict=True):
         np.testing.assert_array_equal(ours, theirs)

@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from vber_cli.candidates import join_kernels as kernels
-from vber_cli.candidates.plan import Plan
+from vber_cli.candidates.plan import Key, Plan
 from vber_cli.model.evidence import match_evidence
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
 from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
+from vber_cli.parallel import ranges
 
 _MISMATCH = 0.1  # an error rate that no field is thought to stay below while looking for candidates
 _FLOOR = 2.5  # nats: one telling value, or a few common ones
@@ -145,21 +146,9 @@ def join(keys: IntArray, plan: Plan, scorer: Scorer, threshold: float, threads: 
 
         found, _ = collect(all_pairs, parts, threads)
     for key in plan.keys:
-        fields = np.array(key.fields, dtype=np.int64)
         others = np.array([f for f in range(keys.shape[1]) if f not in key.fields], dtype=np.int64)
-        hashed, complete = kernels.key_kernel(keys, fields)
-        order = np.flatnonzero(complete).astype(np.int32)
-        order = order[np.argsort(hashed[order], kind="stable")]
-        sorted_key = hashed[order]
-        edges = np.flatnonzero(np.diff(sorted_key)) + 1
-        ptr = np.concatenate([[0], edges, [len(order)]]).astype(np.int64)
-        big = np.flatnonzero(np.diff(ptr) > 1)
-        # only groups of two or more, packed
-        sizes = np.diff(ptr)[big]
-        packed = np.repeat(np.isin(np.arange(len(ptr) - 1), big, assume_unique=True), np.diff(ptr))
-        order = order[packed]
-        ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        parts = [(lo, min(lo + _GROUPS_PER_PART, len(sizes))) for lo in range(0, len(sizes), _GROUPS_PER_PART)]
+        order, ptr = groups_of_key(keys, key)
+        parts = ranges(len(ptr) - 1, _GROUPS_PER_PART)
 
         def within_groups(
             part: tuple[int, int],
@@ -181,6 +170,27 @@ def join(keys: IntArray, plan: Plan, scorer: Scorer, threshold: float, threads: 
     if len(found) > 1 or plan.keys:
         packed_pairs = np.unique(packed_pairs)
     return Pairs((packed_pairs >> 32).astype(np.int32), (packed_pairs & 0xFFFFFFFF).astype(np.int32), compared)
+
+
+def groups_of_key(keys: IntArray, key: Key, sampled: np.ndarray | None = None) -> tuple[IntArray, LongArray]:
+    """Records that a key puts together, as CSR: groups of two or more, in the order of their hashed keys.
+
+    Parameters
+    ----------
+    keys, key
+        The columns that keys are made of, and one key.
+    sampled
+        (N,) bool: only groups with one of these.
+    """
+    hashed, complete = kernels.key_kernel(keys, np.array(key.fields, dtype=np.int64))
+    if sampled is not None:
+        complete &= kernels.among_kernel(hashed, hashed[sampled & complete])
+    order = np.flatnonzero(complete).astype(np.int32)
+    order = order[np.argsort(hashed[order], kind="stable")]
+    begin = np.flatnonzero(np.diff(hashed[order], prepend=~hashed[order[:1]]))
+    size = np.diff(np.append(begin, len(order)))
+    order = order[np.repeat(size > 1, size)]
+    return order, np.concatenate([[0], np.cumsum(size[size > 1])]).astype(np.int64)
 
 
 def collect(

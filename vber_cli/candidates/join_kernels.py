@@ -62,6 +62,50 @@ def key_kernel(codes, fields):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
+def among_kernel(hashed, wanted):  # type: ignore[no-untyped-def]
+    """(N,) bool: whether each 64-bit key is among those wanted."""
+    mask = np.uint64(1)
+    while mask < np.uint64(4 * len(wanted) + 4):
+        mask <<= np.uint64(1)
+    table, used = np.zeros(mask, np.uint64), np.zeros(mask, np.bool_)
+    mask -= np.uint64(1)
+    for h in wanted:
+        at = h & mask
+        while used[at] and table[at] != h:
+            at = (at + np.uint64(1)) & mask
+        used[at] = True
+        table[at] = h
+    out = np.zeros(len(hashed), np.bool_)
+    for i in range(len(hashed)):
+        h = hashed[i]
+        at = h & mask
+        while used[at] and table[at] != h:
+            at = (at + np.uint64(1)) & mask
+        out[i] = used[at]
+    return out
+
+
+@nb.njit(cache=True, nogil=True)
+def beside_kernel(order, group_ptr, lo, hi, sampled, scorer, threshold):  # type: ignore[no-untyped-def]
+    """Records of groups lo..hi-1 whose evidence with a sampled one of their group exceeds the threshold."""
+    found = np.empty(group_ptr[hi] - group_ptr[lo], np.int32)
+    used = 0
+    for g in range(lo, hi):
+        begin, end = group_ptr[g], group_ptr[g + 1]
+        for j in range(begin, end):
+            b = order[j]
+            if sampled[b]:
+                continue
+            for i in range(begin, end):
+                a = order[i]
+                if sampled[a] and score_pair(min(a, b), max(a, b), scorer) > threshold:
+                    found[used] = b
+                    used += 1
+                    break
+    return found[:used]
+
+
+@nb.njit(cache=True, nogil=True)
 def _refine(  # type: ignore[no-untyped-def]
     members, keys, others, scorer, cap, threshold, out_a, out_b, used
 ):

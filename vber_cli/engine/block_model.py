@@ -92,35 +92,41 @@ def record_theta(records: Records, prior: Prior) -> FloatArray:
 def theta_given(records: Records, dependence: Dependence, theta: FloatArray) -> FloatArray:
     """(N, F) float64: θ of each record's value given the value of the field's parent, as `model.dependence` says.
 
-    Counts are of records, the record itself among them.
+    Counts are of records, the record itself among them; of all, where these are a part.
     """
     out: FloatArray = theta.copy()
     for f, g in enumerate(dependence.parent):
         if g < 0:
             continue
-        v, u = records.codes[:, f].astype(np.int64), records.codes[:, g].astype(np.int64)
-        seen = (v >= 0) & (u >= 0)
-        _, pair, n_both = np.unique((u[seen] << 32) | v[seen], return_inverse=True, return_counts=True)
-        n_parent = np.bincount(u[seen])[u[seen]]
-        both = n_both[pair.ravel()]
+        both, parent = records.counts_together(f, int(g))
         kappa = dependence.strength[f]
-        out[seen, f] = (both + kappa * theta[seen, f]) / (n_parent + kappa)
+        out[:, f] = np.where(parent > 0, (both + kappa * theta[:, f]) / (parent + kappa), theta[:, f])
     return out
+
+
+def _copies(noise: Noise, unrelated: FloatArray) -> FloatArray:
+    """(Q, F, 3) μ, that of near values over the chance of meeting one."""
+    copy = np.array(noise.levels)
+    near = unrelated[None, :, 1:3]
+    copy[:, :, 1:3] = np.where(near > 0, copy[:, :, 1:3] / np.where(near > 0, near, 1.0), 0.0)
+    return copy
+
+
+def with_noise(model: BlockModel, noise: Noise) -> BlockModel:
+    """The same model with other noise classes."""
+    return model._replace(alpha=noise.concentration, copy=_copies(noise, model.unrelated), share=noise.share)
 
 
 def block_model(records: Records, evidence: Evidence) -> BlockModel:
     """The arrays of the full model."""
     unrelated = evidence.unrelated()
     theta = record_theta(records, evidence.prior)
-    copy = evidence.noise.levels.copy()
-    near = unrelated[None, :, 1:3]
-    copy[:, :, 1:3] = np.where(near > 0, copy[:, :, 1:3] / np.where(near > 0, near, 1.0), 0.0)
     similar = evidence.similar
     return BlockModel(
         records.codes,
         theta,
         evidence.noise.concentration,
-        copy,
+        _copies(evidence.noise, unrelated),
         evidence.noise.share,
         unrelated,
         evidence.relations.odds,

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from vber_cli.engine import cavi_kernels as kernels
-from vber_cli.engine.parallel import map_ranges, ranges
 from vber_cli.model.prior import Prior, value_counts
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
+from vber_cli.parallel import map_ranges, ranges
 
 _RECORDS_PER_PART = 16384
 

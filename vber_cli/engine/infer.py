@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -107,6 +107,21 @@ def learn_from(
             now = sharpen_relations(records, pairs, now, settings)
             now = learn(records, pairs, now, settings, watch_databases=True)
     return Learned(now, pairs, noise_bic, relation_bic)
+
+
+def learn_on(
+    records: Records,
+    find_pairs: Callable[[Hyperparameters], tuple[IntArray, IntArray]],
+    learned: Learned,
+    settings: Settings,
+    *,
+    max_rounds: int,
+) -> Learned:
+    """Go on learning on more records than those that structures were chosen on; parameters as in `learn_from`."""
+    now = learned.hyperparameters
+    pairs = with_levels(block_model(records, now.evidence), find_pairs(now))
+    now = learn(records, pairs, now, settings, max_rounds, watch_databases=True)
+    return replace(learned, hyperparameters=now, pairs=pairs)
 
 
 @dataclass(frozen=True)

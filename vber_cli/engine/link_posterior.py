@@ -9,13 +9,13 @@ components.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from vber_cli.engine.block_model import BlockModel, block_model
+from vber_cli.engine.block_model import BlockModel, block_model, with_noise
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.learn import (
     CandidatePairs,
@@ -125,7 +125,7 @@ def link_posterior(
         return add_weak_pairs(found, weak.a, weak.b, odds)
 
     first = pass_over(model, learned.log_new, 0, _FIRST_SWEEPS)
-    for number, (now, log_new) in enumerate(_draws(records, model, (a, b), first, learned, settings, n_draws, rng)):
+    for number, (now, log_new) in enumerate(_draws(model, (a, b), first, learned, settings, n_draws, rng)):
         found = pass_over(now, log_new, 1 + number, _SWEEPS)
         probability += found.pair_probability / n_draws
         alone += found.alone / n_draws
@@ -154,7 +154,6 @@ def link_posterior(
 
 
 def _draws(
-    records: Records,
     model: BlockModel,
     pairs: tuple[IntArray, IntArray],
     found: Expectation,
@@ -179,7 +178,7 @@ def _draws(
             anchored=learned.evidence.relations.n_classes > 0,
         )  # fmt: skip
     for drawn in noises:
-        now = block_model(records, replace(learned.evidence, noise=drawn.noise))
+        now = with_noise(model, drawn.noise)
         if occupancy.n_individuals is None:
             k, weight = occupancy.posterior(drawn.n)
             mean = float(np.sum(weight * k))

@@ -11,9 +11,9 @@ from vber_cli.engine import block_kernels
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.graph import Graph
-from vber_cli.engine.parallel import map_ranges
 from vber_cli.engine.posterior import component_parts
 from vber_cli.model.types import IntArray
+from vber_cli.parallel import map_ranges
 
 
 class Partition:

@@ -11,8 +11,8 @@ from vber_cli.engine import block_kernels, partition_kernels
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.graph import Graph
 from vber_cli.engine.local_kernels import N_STATS
-from vber_cli.engine.parallel import map_ranges
 from vber_cli.model.types import FloatArray, IntArray
+from vber_cli.parallel import map_ranges
 
 _PARTS = 64  # the components are worked through in so many ranges, whatever the number of threads
 _SWEEP_BUDGET = 1e8  # elementary steps that Gibbs sampling may take in one call, over all large components

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vber_cli.engine.alike_pairs import AlikePairs, alike_pairs
-from vber_cli.engine.block_model import BlockModel
+from vber_cli.engine.block_model import BlockModel, with_noise
 from vber_cli.engine.evidence_kernels import pair_evidence
 from vber_cli.engine.noise_classes import as_noise, few_classes
 from vber_cli.model.noise import Noise
@@ -74,17 +74,10 @@ def anchored_noise(possible: np.ndarray) -> Noise:
     return as_noise(p, _ANCHOR_SHARE)
 
 
-def with_noise(model: BlockModel, noise: Noise) -> BlockModel:
+def without_relations(model: BlockModel, noise: Noise) -> BlockModel:
     """The block model with other noise classes and no relations."""
-    near = model.unrelated[None, :, 1:3]
-    copy = noise.levels.copy()
-    copy[:, :, 1:3] = np.where(near > 0, copy[:, :, 1:3] / np.where(near > 0, near, 1.0), 0.0)
-    return model._replace(
-        alpha=noise.concentration,
-        copy=copy,
-        share=noise.share,
-        relation_odds=np.zeros(0),
-        relation_level=np.zeros((0, model.codes.shape[1], N_LEVELS)),
+    return with_noise(model, noise)._replace(
+        relation_odds=np.zeros(0), relation_level=np.zeros((0, model.codes.shape[1], N_LEVELS))
     )
 
 
@@ -157,7 +150,7 @@ def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: fl
     """Relations from the anchor's others under anchored noise, then noise from the sure links; from given levels."""
     p, count, n_classes = pairs.anchor, pairs.count, len(level)
     noise = anchored_noise(possible)
-    link, _ = pair_evidence(with_noise(pairs.model, noise), pairs.b, pairs.levels)
+    link, _ = pair_evidence(without_relations(pairs.model, noise), pairs.b, pairs.levels)
     n_links = max(float(count @ p), 1.0)
     n_related = np.full(n_classes, (0.5 * float(count @ (p < _CLEAR)) + 1.0) / max(n_classes, 1))
     for refit in range(_REFITS):
@@ -176,7 +169,7 @@ def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: fl
                 n_related = np.maximum(weight.sum(axis=0), 1e-3)
         if refit > 0:
             noise = _noise_of(pairs, p, possible, seed)
-        link, _ = pair_evidence(with_noise(pairs.model, noise), pairs.b, pairs.levels)
+        link, _ = pair_evidence(without_relations(pairs.model, noise), pairs.b, pairs.levels)
     p, related, log_total = _responsibilities(pairs, link, n_links, level, n_related, n_pairs)
     likelihood = float(count @ log_total) - n_links - n_related.sum()
     free = int(possible.sum() - len(possible))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class SimilarValues:
     ptr: LongArray
     value: IntArray
     level: np.ndarray
+    _chances: list[tuple[FloatArray, FloatArray]] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def none(cls, value_ptr: LongArray) -> SimilarValues:
@@ -45,7 +46,18 @@ class SimilarValues:
         return cls(ptr, others[order].astype(np.int32), levels[order].astype(np.int8))
 
     def chance_levels(self, prior: Prior) -> FloatArray:
-        """(F, 4) float64: probability of each level between values drawn independently from θ."""
+        """(F, 4) float64: probability of each level between values drawn independently from θ.
+
+        What was found last is remembered: θ changes far less often than the noise.
+        """
+        for base, known in self._chances:
+            if base is prior.base:
+                return np.array(known)
+        found = self._chance_levels(prior)
+        self._chances[:] = [(prior.base, found)]
+        return np.array(found)
+
+    def _chance_levels(self, prior: Prior) -> FloatArray:
         n_fields = len(prior.value_ptr) - 1
         field = np.repeat(np.arange(n_fields), np.diff(prior.value_ptr))
         mass = np.repeat(prior.base, np.diff(self.ptr)) * prior.base[self.value]

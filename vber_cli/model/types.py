@@ -5,7 +5,7 @@ Notation (model.md section 1): N records, F fields, V_f values of field f, D dat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +29,16 @@ class Records:
         (N,) int32, the database of each record, non-decreasing.
     n_values
         (F,) int64, V_f: codes of field f lie in 0..V_f - 1.
+    whole, rows
+        Of a part of the records: the records it was taken from, and which (N,) it took.
     """
 
     codes: IntArray
     db_of_record: IntArray
     n_values: LongArray
+    whole: Records | None = field(default=None, repr=False)
+    rows: LongArray | None = field(default=None, repr=False)
+    _counts: dict[tuple[int, int], tuple[LongArray, LongArray]] = field(default_factory=dict, repr=False)
 
     @property
     def n_records(self) -> int:
@@ -49,3 +54,30 @@ class Records:
     def n_databases(self) -> int:
         """D."""
         return int(self.db_of_record.max()) + 1 if len(self.db_of_record) else 0
+
+    def part(self, rows: LongArray) -> Records:
+        """Some of the records, with the codes they have; what is counted among records is counted among all."""
+        codes = np.ascontiguousarray(self.codes[rows])
+        return Records(codes, self.db_of_record[rows], self.n_values, self, rows)
+
+    def counts_together(self, f: int, g: int) -> tuple[LongArray, LongArray]:
+        """(N,) and (N,) int64: records with the same values of f and g as each, and with the same value of g.
+
+        0 where either value is missing. Counted once, and remembered.
+        """
+        if (f, g) not in self._counts:
+            if self.whole is not None and self.rows is not None:
+                both, parent = self.whole.counts_together(f, g)
+                self._counts[f, g] = both[self.rows], parent[self.rows]
+            else:
+                self._counts[f, g] = self._count_together(f, g)
+        return self._counts[f, g]
+
+    def _count_together(self, f: int, g: int) -> tuple[LongArray, LongArray]:
+        v, u = self.codes[:, f].astype(np.int64), self.codes[:, g].astype(np.int64)
+        seen = (v >= 0) & (u >= 0)
+        both, parent = np.zeros(len(v), dtype=np.int64), np.zeros(len(v), dtype=np.int64)
+        _, pair, n_both = np.unique((u[seen] << 32) | v[seen], return_inverse=True, return_counts=True)
+        both[seen] = n_both[pair.ravel()]
+        parent[seen] = np.bincount(u[seen])[u[seen]]
+        return both, parent

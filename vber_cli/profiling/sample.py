@@ -19,12 +19,12 @@ from vber_cli.engine.block_model import block_model
 from vber_cli.engine.dependence_tree import learn_tree
 from vber_cli.engine.infer import first_guess
 from vber_cli.engine.learn import Settings, possible_levels, with_levels
+from vber_cli.learning import Candidates
 from vber_cli.model.constraints import NO_CONSTRAINTS
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.order import canonical_order, in_order
 from vber_cli.model.prior import make_prior
 from vber_cli.model.types import LongArray, Records
-from vber_cli.pipeline import Candidates
 from vber_cli.profiling.columns import ColumnValues
 from vber_cli.profiling.overlap import ColumnSample
 from vber_cli.profiling.profile import TreeEdge
@@ -145,7 +145,9 @@ def learn_from_sample(
     settings = Settings(everything, True, True, True, seed, threads)
     start = first_guess(records, make_prior(records, "empirical"), compared.similar, settings)
     start = replace(start, log_new=everything.log_new(0.9 * encoded.records.n_records))
-    found = Candidates(records, compared, order, settings.occupancy, NO_CONSTRAINTS, seed, threads).find(start)
+    found = Candidates(
+        records, compared.key_codes[order], compared.key_field, settings.occupancy, NO_CONSTRAINTS, seed, threads
+    ).find(start)
     model = block_model(records, start.evidence)
     pairs = with_levels(model, found)
     tree = learn_tree(

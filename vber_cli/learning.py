@@ -1,0 +1,136 @@
+"""Learning as `vber merge` does it: candidates under what is known, and a part of many records to learn from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vber_cli.candidates import pilot
+from vber_cli.candidates.audit import Certificate, audit
+from vber_cli.candidates.join import Pairs, Scorer, choose_threshold, join, make_scorer
+from vber_cli.candidates.plan import KeyColumns, Plan, key_columns, make_plan
+from vber_cli.engine import infer
+from vber_cli.engine.block_model import block_model
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
+from vber_cli.engine.learn import CERTAIN_LOG_ODDS, Hyperparameters, Settings, tilt_of
+from vber_cli.model import evidence
+from vber_cli.model.constraints import Constraints, allowed_pairs
+from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.relations import Relations
+from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
+
+_LAST_ROUNDS = 4  # on all records, after a part has been learned from
+
+
+class Candidates:
+    """Finds candidate pairs under given hyperparameters, and keeps the last plan and pairs for the certificate.
+
+    Parameters
+    ----------
+    records, key_codes, key_field
+        (N, F) records, the (N, G) columns that keys are made of, and the (G,) fields these belong to.
+    occupancy, constraints
+        The prior over partitions, and who may be who.
+    seed, threads
+        The threads have no influence on the result.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        key_codes: IntArray,
+        key_field: LongArray,
+        occupancy: Occupancy,
+        constraints: Constraints,
+        seed: int,
+        threads: int,
+    ) -> None:
+        self._records, self._occupancy, self._constraints = records, occupancy, constraints
+        self._seed, self._threads = seed, threads
+        self._key_codes, self._key_field = np.ascontiguousarray(key_codes), key_field
+        self.plan = Plan((), 1.0, True)
+        self.pairs = Pairs(np.empty(0, np.int32), np.empty(0, np.int32), 0)
+
+    def find(self, now: Hyperparameters) -> tuple[IntArray, IntArray]:
+        """Plan and join; drop the pairs that cannot be links, and add those that must."""
+        scorer = self._scorer(now)
+        threshold = choose_threshold(scorer, self._even(now), self._seed)
+        self.plan = self._plan(now, threshold)
+        found = join(self._key_codes, self.plan, scorer, threshold, self._threads)
+        self.pairs = Pairs(*allowed_pairs(self._constraints, (found.a, found.b)), found.compared)
+        return self.pairs.a, self.pairs.b
+
+    def pilot(self, now: Hyperparameters) -> LongArray:
+        """Rows of a part of the records that is enough to learn from."""
+        even = self._even(now)
+        plan = self._plan(now, even)
+        return pilot.pilot_rows(self._key_codes, plan, self._scorer(now), even, self._seed, self._threads)
+
+    def among(self, rows: LongArray, occupancy: Occupancy) -> Candidates:
+        """The same search among some of the records."""
+        part = self._records.part(rows)
+        return Candidates(
+            part, self._key_codes[rows], self._key_field, occupancy, self._constraints, self._seed, self._threads
+        )
+
+    def _scorer(self, now: Hyperparameters) -> Scorer:
+        return make_scorer(self._records, now.evidence.prior, now.evidence.similar, now.evidence.noise)
+
+    def _plan(self, now: Hyperparameters, threshold: float) -> Plan:
+        prior, noise = now.evidence.prior, now.evidence.noise
+        entropy = evidence.collision_entropy(prior)
+        identical = evidence.agreement_rate(prior) * (noise.share[:, None] * noise.levels[:, :, 0]).sum(axis=0)
+        columns: KeyColumns = key_columns(self._key_codes, self._key_field, entropy, identical)
+        return make_plan(columns, entropy, evidence.mismatch_evidence(prior), threshold, self._seed)
+
+    def _even(self, now: Hyperparameters) -> float:
+        """The evidence in nats around which pairs are worth a look, also where the databases nearly hold everybody."""
+        return max(now.log_new, self._occupancy.log_new(now.n))
+
+    def certify(self, now: Hyperparameters) -> Certificate:
+        """Compare a sample of the records with all."""
+        model = block_model(self._records, now.evidence)
+        scorer = self._scorer(now)
+
+        def evidence_of(a: IntArray, b: IntArray) -> FloatArray:
+            first, second = np.minimum(a, b), np.maximum(a, b)
+            link, doubt = pair_evidence(model, second, pair_levels(model, first, second))
+            known = self._constraints.standing(a, b)
+            free = link - doubt + tilt_of(model, first, second)
+            return np.where(known == 0, free, known * CERTAIN_LOG_ODDS)
+
+        return audit(self.pairs, scorer, now.log_new, self._even(now), evidence_of, self._seed, self._threads)
+
+
+def learn(records: Records, candidates: Candidates, start: Hyperparameters, settings: Settings) -> infer.Learned:
+    """Learn from all records, or from a part of many and then what depends on their number from all.
+
+    Parameters
+    ----------
+    records, candidates, start, settings
+        The data, what finds candidates among them, where to start, and how to run.
+    """
+    if records.n_records < pilot.FROM or start.evidence.constraints.any:
+        return infer.learn_from(records, candidates.find, start, settings)
+    rows = candidates.pilot(start)
+    share = len(rows) / records.n_records
+    fixed = settings.occupancy.n_individuals
+    occupancy = Occupancy(len(rows), None if fixed is None else max(round(fixed * share), 1))
+    few = replace(settings, occupancy=occupancy, learn_base=False)
+    n = 0.9 * len(rows)
+    part = candidates.among(rows, occupancy)
+    found = infer.learn_from(records.part(rows), part.find, replace(start, n=n, log_new=occupancy.log_new(n)), few)
+    now = _scaled_up(found.hyperparameters, share, settings)
+    return infer.learn_on(
+        records, candidates.find, replace(found, hyperparameters=now), settings, max_rounds=_LAST_ROUNDS
+    )
+
+
+def _scaled_up(learned: Hyperparameters, share: float, settings: Settings) -> Hyperparameters:
+    """What was learned from such a share of the records, for all: of all pairs, far fewer are related there."""
+    relations = learned.evidence.relations
+    fewer = Relations(relations.odds * share, relations.levels)
+    present = None if learned.present is None else tuple(one / share for one in learned.present)
+    now = replace(learned, evidence=replace(learned.evidence, relations=fewer), n=learned.n / share, present=present)
+    return replace(now, log_new=now.occupancy(settings).log_new(now.n))

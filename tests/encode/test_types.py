@@ -7,10 +7,10 @@ import datetime as dt
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from vber_cli.encode.dates import DateReading, is_possible, read_dates, resolve_reading
+from vber_cli.encode.dates import DateReading, _split, _split_text, is_possible, read_dates, resolve_reading
 from vber_cli.encode.types import FieldType, canonical, infer_type
 
 MAY_3 = (1984, 5, 3)
@@ -187,6 +187,15 @@ def test_forms_of_numbers_are_plain_and_thousands_are_left_alone() -> None:
     values = ["007", "7", "7.0", "+7", "-0", "0", ".50", "0.5", "1,234", "1234", "1.234,5", "12 k", "-3"]
     forms = canonical(pa.array(values), FieldType("f", "number", "")).to_pylist()
     assert forms == ["7", "7", "7", "7", "0", "0", "0.5", "0.5", "1,234", "1234", "1.234,5", "12 k", "-3"]
+
+
+@given(st.lists(st.from_regex(r"[0-9²/. -]{0,6}[-/.][0-9a-z]{0,4}[-/.]?[0-9]{0,4}", fullmatch=True), max_size=8))
+@example(["1984-05-03", "3/5/84", "03.05.1984", "1984.5.1984", "123-1-1984", "a/b/c", "", "٣/٥/١٩٨٤", "²/3/1984"])
+def test_the_usual_dates_are_read_together_as_each_by_itself(texts: list[str]) -> None:
+    split = _split(texts)
+    for v, text in enumerate(texts):
+        shape, parts, short = _split_text(text) or (-1, (-1, -1, -1), False)
+        assert (split.shape[v], tuple(split.parts[v]), split.short_year[v]) == (shape, parts, short)
 
 
 def test_a_database_may_read_dates_its_own_way() -> None:

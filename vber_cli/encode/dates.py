@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vber_cli.encode.folding import fold_text
@@ -44,6 +46,8 @@ _READINGS: dict[str, tuple[str, ...]] = {
     "19840503": ("ymd", "dmy", "mdy"),
     "840503": ("ymd", "dmy", "mdy"),
 }
+# dates as most are written; what they mean is said in `_split_text`, which reads them as well
+_THREE_NUMBERS = r"^(?P<a>[0-9]{1,2}|[0-9]{4})[-/.](?P<b>[0-9]{1,2})[-/.](?P<c>[0-9]{1,2}|[0-9]{4})$"
 _SHAPES = tuple(_READINGS)
 # A date that fits only the other order of day and month is taken to be written in it, where both are in use.
 _SWAPPED = {"dmy": "mdy", "mdy": "dmy"}
@@ -212,8 +216,23 @@ def _split(texts: Sequence[str]) -> _Split:
     shape = np.full(len(texts), -1, dtype=np.int32)
     parts = np.full((len(texts), 3), -1, dtype=np.int32)
     short = np.zeros(len(texts), dtype=np.bool_)
-    for v, text in enumerate(texts):
-        found = _split_text(text)
+    array = pa.array(texts, pa.string())
+    plain = pc.extract_regex(array, _THREE_NUMBERS)
+    usual = plain.is_valid().to_numpy(zero_copy_only=False)
+    if usual.any():
+        found_numbers = pc.drop_null(plain).flatten()
+        parts[usual] = np.column_stack(
+            [pc.cast(one, pa.int32()).to_numpy(zero_copy_only=False) for one in found_numbers]
+        )
+        first, _, last = (pc.binary_length(one).to_numpy(zero_copy_only=False) for one in found_numbers)
+        both = (first == 4) & (last == 4)
+        shape[usual] = np.where(both, -1, np.where(first == 4, 0, np.where(last == 4, 1, 2)))
+        parts[np.flatnonzero(usual)[both]] = -1
+        short[usual] = (first != 4) & (last != 4)
+    # everything else is looked at one by one; without a digit of any script it is no date
+    rest = pc.match_substring_regex(array, r"\pN").to_numpy(zero_copy_only=False) & ~usual
+    for v in np.flatnonzero(rest).tolist():
+        found = _split_text(texts[v])
         if found:
             shape[v], parts[v], short[v] = found
     return _Split(shape, parts, short)

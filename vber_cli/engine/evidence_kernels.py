@@ -8,15 +8,18 @@ import numba as nb
 import numpy as np
 
 from vber_cli.engine.block_model import BlockModel
-from vber_cli.engine.local_kernels import doubt_of, level_of
+from vber_cli.engine.local_kernels import doubt_of
+from vber_cli.model.similar_kernels import value_level
 from vber_cli.model.types import FloatArray, IntArray
 
 
 @nb.njit(cache=True, nogil=True)
 def _levels_kernel(a, b, model, out):  # type: ignore[no-untyped-def]
+    codes, value_ptr = model.codes, model.value_ptr
+    near_ptr, near_value, near_level = model.near_ptr, model.near_value, model.near_level
     for i in range(len(a)):
-        for f in range(model.codes.shape[1]):
-            out[i, f] = level_of(model.codes[a[i], f], model.codes[b[i], f], f, model)
+        for f in range(codes.shape[1]):
+            out[i, f] = value_level(codes[a[i], f], codes[b[i], f], f, value_ptr, near_ptr, near_value, near_level)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -59,7 +62,9 @@ def _evidence_kernel(b, levels, model):  # type: ignore[no-untyped-def]
             total += math.exp(score[q] - top)
         link[i] = top + math.log(total)
         if len(model.relation_odds) > 0:
-            doubt[i] = doubt_of(b[i], levels[i], model)
+            doubt[i] = doubt_of(
+                model.theta[b[i]], levels[i], model.relation_odds, model.relation_level, model.unrelated
+            )  # fmt: skip
     return link, doubt
 
 

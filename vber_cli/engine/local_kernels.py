@@ -38,7 +38,8 @@ class Work(NamedTuple):
     Attributes
     ----------
     part
-        Rows 0–2 levels seen, 3 values seen, 4 the classes' scores.
+        Rows 0–2 levels seen, then what they add to α beside μ; 3 values seen, 4 the classes' scores, 5 whether the
+        parents are identical.
     block, weight
         Λ of blocks that were asked for, at a place that follows from their records; a later one takes the place.
     """
@@ -49,28 +50,25 @@ class Work(NamedTuple):
 
 
 @nb.njit(cache=True, nogil=True)
-def level_of(v, w, f, model):  # type: ignore[no-untyped-def]
-    """Level of two codes of field f (`model.similar_kernels`)."""
-    return value_level(v, w, f, model.value_ptr, model.near_ptr, model.near_value, model.near_level)
-
-
-@nb.njit(cache=True, nogil=True)
-def doubt_of(r, levels, model):  # type: ignore[no-untyped-def]
-    """log(1 + Σ_c odds_c LR_c): how much likelier a pair's levels are with relations than without; θ is that of r."""
+def doubt_of(theta, levels, odds, relation_level, unrelated):  # type: ignore[no-untyped-def]
+    """log(1 + Σ_c odds_c LR_c): how much likelier a pair's levels (F,) are with relations; θ (F,) of the later one."""
     total = 1.0
-    for c in range(len(model.relation_odds)):
-        log_ratio = math.log(model.relation_odds[c])
-        ratio = 1.0
+    for c in range(len(odds)):
+        log_ratio = 0.0
+        ratio = odds[c]
         for f in range(len(levels)):
             level = levels[f]
             if level == 0:
-                ratio *= model.relation_level[c, f, 0] / model.theta[r, f]
+                ratio *= relation_level[c, f, 0] / theta[f]
             elif level < 4:
-                ratio *= model.relation_level[c, f, level] / model.unrelated[f, level]
+                ratio *= relation_level[c, f, level] / unrelated[f, level]
             if ratio > 1e200 or ratio < 1e-200:
                 log_ratio += math.log(ratio)
                 ratio = 1.0
-        total += math.exp(min(log_ratio + math.log(ratio), 600.0))
+        if log_ratio == 0.0:
+            total += min(ratio, 1e260)
+        else:
+            total += math.exp(min(log_ratio + math.log(ratio), 600.0))
     return math.log(total)
 
 
@@ -78,14 +76,18 @@ def doubt_of(r, levels, model):  # type: ignore[no-untyped-def]
 def compare_kernel(records, model, levels, doubt):  # type: ignore[no-untyped-def]
     """Fill levels (m, m, F) int8 and doubt (m, m) float64 for all pairs of the records."""
     m, n_fields = len(records), model.codes.shape[1]
+    codes, theta, odds = model.codes, model.theta, model.relation_odds
+    value_ptr, near_ptr, near_value, near_level = model.value_ptr, model.near_ptr, model.near_value, model.near_level
     for i in range(m):
+        r = records[i]
         for j in range(i):
+            s = records[j]
             for f in range(n_fields):
-                level = level_of(model.codes[records[i], f], model.codes[records[j], f], f, model)
+                level = value_level(codes[r, f], codes[s, f], f, value_ptr, near_ptr, near_value, near_level)
                 levels[i, j, f] = level
                 levels[j, i, f] = level
-            if len(model.relation_odds) > 0:
-                doubt[i, j] = doubt_of(records[i], levels[i, j], model)
+            if len(odds) > 0:
+                doubt[i, j] = doubt_of(theta[r], levels[i, j], odds, model.relation_level, model.unrelated)
                 doubt[j, i] = doubt[i, j]
             else:
                 doubt[i, j] = 0.0
@@ -95,70 +97,94 @@ def compare_kernel(records, model, levels, doubt):  # type: ignore[no-untyped-de
 @nb.njit(cache=True, nogil=True)
 def scratch(model):  # type: ignore[no-untyped-def]
     """Scratch space for one model; in it no block is known yet."""
-    part = np.empty((5, max(model.codes.shape[1], len(model.share))))
+    part = np.empty((6, max(model.codes.shape[1], len(model.share))))
     return Work(part, np.zeros(_KEPT, np.uint64), np.empty(_KEPT))
 
 
 @nb.njit(cache=True, nogil=True)
-def copies_of(f, q, r, given, model, work):  # type: ignore[no-untyped-def]
-    """What the copies at levels 0, 1 and 2 add to α, beside chance as it is where the parents are identical or not."""
-    theta = model.theta_given[r, f] if given else model.theta[r, f]
-    zero = work.part[0, f] * model.copy[q, f, 0] / theta
-    one = work.part[1, f] * model.copy[q, f, 1]
-    two = work.part[2, f] * model.copy[q, f, 2]
-    if given:
-        if one > 0:
-            one *= model.unrelated[f, 1] / model.unrelated_given[f, 1]
-        if two > 0:
-            two *= model.unrelated[f, 2] / model.unrelated_given[f, 2]
-    return zero, one, two
+def _count_levels(i, members, n_members, levels, part):  # type: ignore[no-untyped-def]
+    """Rows 0–2 of `part`: how many members are at each level of record i's value, row 3: how many show one."""
+    n_fields = levels.shape[2]
+    for f in range(n_fields):
+        part[0, f] = 0.0
+        part[1, f] = 0.0
+        part[2, f] = 0.0
+        part[3, f] = 0.0
+    for p in range(n_members):
+        j = members[p]
+        for f in range(n_fields):
+            level = levels[i, j, f]
+            if level < 4:
+                part[3, f] += 1.0
+                if level < 3:
+                    part[level, f] += 1.0
+
+
+@nb.njit(cache=True, nogil=True)
+def _weigh_copies(theta, theta_given, unrelated, unrelated_given, parent, part):  # type: ignore[no-untyped-def]
+    """Rows 0–2 of `part` from counts to what multiplies μ, beside chance as it is where the parents are identical."""
+    n_fields = len(parent)
+    for f in range(n_fields):
+        part[5, f] = 1.0 if parent[f] >= 0 and part[0, parent[f]] > 0 else 0.0
+    for f in range(n_fields):
+        if part[5, f] > 0:
+            part[0, f] /= theta_given[f]
+            if part[1, f] > 0:
+                part[1, f] *= unrelated[f, 1] / unrelated_given[f, 1]
+            if part[2, f] > 0:
+                part[2, f] *= unrelated[f, 2] / unrelated_given[f, 2]
+        else:
+            part[0, f] /= theta[f]
+
+
+@nb.njit(cache=True, nogil=True)
+def _score_classes(alpha, copy, share, part):  # type: ignore[no-untyped-def]
+    """Row 4 of `part`: log share_q Π_f of the classes; returns log Σ_q."""
+    n_classes, n_fields = alpha.shape
+    top = -np.inf
+    for q in range(n_classes):
+        total = 0.0
+        product = share[q]
+        for f in range(n_fields):
+            n = part[3, f]
+            if n > 0:
+                copies = part[0, f] * copy[q, f, 0] + part[1, f] * copy[q, f, 1] + part[2, f] * copy[q, f, 2]
+                product *= (alpha[q, f] + copies) / (alpha[q, f] + n)
+                if product > 1e200 or product < 1e-200:
+                    total += math.log(product)
+                    product = 1.0
+        part[4, q] = total + math.log(product)
+        top = max(top, part[4, q])
+    if n_classes == 1:
+        return top
+    total = 0.0
+    for q in range(n_classes):
+        total += math.exp(part[4, q] - top)
+    return top + math.log(total)
 
 
 @nb.njit(cache=True, nogil=True)
 def predictive(i, members, n_members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
     """log p(x_i | members) − log p(x_i | no one), the doubt taken off; leaves its parts in `work`."""
-    n_fields = model.codes.shape[1]
-    r = records[i]
-    work.part[:4, :n_fields] = 0.0
-    off = 0.0
-    for p in range(n_members):
-        j = members[p]
-        off += doubt[i, j]
-        for f in range(n_fields):
-            level = levels[i, j, f]
-            if level < 4:
-                work.part[3, f] += 1.0
-                if level < 3:
-                    work.part[level, f] += 1.0
-    top = -np.inf
-    for q in range(len(model.share)):
-        total = math.log(model.share[q])
-        product = 1.0
-        for f in range(n_fields):
-            n = work.part[3, f]
-            if n > 0:
-                given = model.parent[f] >= 0 and work.part[0, model.parent[f]] > 0
-                copies = copies_of(f, q, r, given, model, work)
-                product *= (model.alpha[q, f] + copies[0] + copies[1] + copies[2]) / (model.alpha[q, f] + n)
-                if product > 1e200 or product < 1e-200:
-                    total += math.log(product)
-                    product = 1.0
-        work.part[4, q] = total + math.log(product)
-        top = max(top, work.part[4, q])
     if n_members == 0:
         return 0.0
+    r = records[i]
+    part = work.part
+    _count_levels(i, members, n_members, levels, part)
+    _weigh_copies(
+        model.theta[r], model.theta_given[r], model.unrelated, model.unrelated_given, model.parent, part
+    )  # fmt: skip
+    score = _score_classes(model.alpha, model.copy, model.share, part)
+    off = 0.0
+    for p in range(n_members):
+        off += doubt[i, members[p]]
     off /= n_members
     if len(model.tilt) > 0:
         for p in range(n_members):
             if model.database[records[members[p]]] == model.database[r]:
                 off -= model.tilt[model.database[r]]
                 break
-    if len(model.share) == 1:
-        return top - off
-    total = 0.0
-    for q in range(len(model.share)):
-        total += math.exp(work.part[4, q] - top)
-    return top + math.log(total) - off
+    return score - off
 
 
 @nb.njit(cache=True, nogil=True)
@@ -235,27 +261,31 @@ def add_stats(  # type: ignore[no-untyped-def]
     members, n_members, weight, records, levels, doubt, model, work, stats, class_weight, repeats
 ):
     """Add a block's events to the statistics, and to `repeats` (N, F) how far each value is a copy, not a draw."""
+    part, alpha, copy = work.part, model.alpha, model.copy
+    n_classes, n_fields = alpha.shape
     for p in range(1, n_members):
         i = members[p]
         r = records[i]
         predictive(i, members, p, records, levels, doubt, model, work)
-        top = work.part[4, : len(model.share)].max()
+        top = part[4, 0]
+        for q in range(1, n_classes):
+            top = max(top, part[4, q])
         total = 0.0
-        for q in range(len(model.share)):
-            total += math.exp(work.part[4, q] - top)
-        for q in range(len(model.share)):
-            part = weight * math.exp(work.part[4, q] - top) / total
-            class_weight[q] += part
-            for f in range(model.codes.shape[1]):
-                n = int(work.part[3, f])
+        for q in range(n_classes):
+            total += math.exp(part[4, q] - top)
+        for q in range(n_classes):
+            mine = weight * math.exp(part[4, q] - top) / total
+            class_weight[q] += mine
+            for f in range(n_fields):
+                n = int(part[3, f])
                 if n == 0:
                     continue
-                fresh = model.alpha[q, f]
-                given = model.parent[f] >= 0 and work.part[0, model.parent[f]] > 0
-                copies = copies_of(f, q, r, given, model, work)
-                share = part / (fresh + copies[0] + copies[1] + copies[2])
+                fresh = alpha[q, f]
+                zero, one, two = part[0, f] * copy[q, f, 0], part[1, f] * copy[q, f, 1], part[2, f] * copy[q, f, 2]
+                share = mine / (fresh + zero + one + two)
                 stats[q, f, FRESH] += fresh * share
-                for level in range(3):
-                    stats[q, f, COPIES + level] += copies[level] * share
-                stats[q, f, SHOWN + min(n, DEPTH - 1)] += part
-                repeats[r, f] += part - fresh * share
+                stats[q, f, COPIES] += zero * share
+                stats[q, f, COPIES + 1] += one * share
+                stats[q, f, COPIES + 2] += two * share
+                stats[q, f, SHOWN + min(n, DEPTH - 1)] += mine
+                repeats[r, f] += mine - fresh * share

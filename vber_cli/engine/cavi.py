@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from vber_cli.model.prior import Prior, value_counts
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.parallel import map_ranges, ranges
 
+_MANY_STORED = 20_000  # individuals from which on they are looked up by two values
+_VOTES, _PAIRS_LOOKED_UP = 5_000, 8
 _RECORDS_PER_PART = 16384
 
 
@@ -51,6 +53,31 @@ class Linkage:
     def n_rest(self) -> int:
         """K − n_stored."""
         return self.n_individuals - self.n_stored
+
+    def part(self, rows: LongArray) -> Linkage:
+        """φ of some records, ascending."""
+        chosen = np.zeros(len(self.blank), dtype=bool)
+        chosen[rows] = True
+        entries = np.repeat(chosen, np.diff(self.ptr))
+        ptr = np.concatenate([[0], np.cumsum(np.diff(self.ptr)[rows])]).astype(np.int64)
+        return replace(
+            self, ptr=ptr, individual=self.individual[entries], phi=self.phi[entries], rest=self.rest[rows],
+            blank=self.blank[rows],
+        )  # fmt: skip
+
+    def replaced(self, rows: LongArray, found: Linkage) -> Linkage:
+        """The same with another φ of some records, ascending."""
+        chosen = np.zeros(len(self.blank), dtype=bool)
+        chosen[rows] = True
+        size, rest = np.diff(self.ptr), self.rest.copy()
+        old = np.repeat(chosen, size)
+        size[rows], rest[rows] = np.diff(found.ptr), found.rest
+        new = np.repeat(chosen, size)
+        individual, phi = np.empty(len(new), np.int32), np.empty(len(new))
+        individual[new], individual[~new] = found.individual, self.individual[~old]
+        phi[new], phi[~new] = found.phi, self.phi[~old]
+        ptr = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
+        return replace(self, ptr=ptr, individual=individual, phi=phi, rest=rest)
 
 
 @dataclass(frozen=True)
@@ -149,8 +176,18 @@ def accumulate(records: Records, prior: Prior, linkage: Linkage, threads: int = 
     return FieldCounts(cell_ptr, cell_value, cell_count, n_observed, rest_count, rest_observed)
 
 
-def local(records: Records, prior: Prior, counts: FieldCounts, n_individuals: int, threads: int = 1) -> Linkage:
-    """The local step: φ_drk ∝ exp Σ_f [ψ(λ_kf,x) − ψ(Σ_u λ_kfu)]."""
+def local(
+    records: Records,
+    prior: Prior,
+    counts: FieldCounts,
+    n_individuals: int,
+    threads: int = 1,
+    before: Linkage | None = None,
+) -> Linkage:
+    """The local step: φ_drk ∝ exp Σ_f [ψ(λ_kf,x) − ψ(Σ_u λ_kfu)].
+
+    `before` is a φ over the same individuals, whose largest entries tell where to look first; it changes nothing else.
+    """
     alpha, n_stored = prior.alpha, counts.n_stored
     psi_prior = kernels.digamma_kernel(alpha)
     psi_cell, psi_total = kernels.expectations_kernel(
@@ -162,10 +199,15 @@ def local(records: Records, prior: Prior, counts: FieldCounts, n_individuals: in
     psi_rest = kernels.digamma_kernel(alpha + counts.rest_count)
     psi_rest_total = kernels.digamma_kernel(prior.concentration + counts.rest_observed)
     n_rest = n_individuals - n_stored
+    hint = np.full(records.n_records, -1, dtype=np.int32)
+    if before is not None and before.n_stored == n_stored:
+        hint = kernels.likeliest_kernel(before.ptr, before.individual, before.phi)
+    pair_fields = _pairs_to_look_up(records, prior, post_ptr, n_stored)
+    holders = kernels.holders_kernel(counts.cell_ptr, counts.cell_value, n_stored, records.n_fields, pair_fields)
     parts = map_ranges(
         lambda lo, hi: kernels.local_kernel(
             lo, hi, records.codes, prior.value_ptr, counts.cell_ptr, counts.cell_value, psi_cell, psi_total, psi_prior,
-            post_ptr, post_individual, post_best, psi_rest, psi_rest_total, n_rest,
+            post_ptr, post_individual, post_best, psi_rest, psi_rest_total, n_rest, hint, pair_fields, holders,
         ),
         ranges(records.n_records, _RECORDS_PER_PART),
         threads,
@@ -182,6 +224,17 @@ def local(records: Records, prior: Prior, counts: FieldCounts, n_individuals: in
         n_individuals,
         n_stored,
     )
+
+
+def _pairs_to_look_up(records: Records, prior: Prior, post_ptr: LongArray, n_stored: int) -> LongArray:
+    """(P, 2) int64 pairs of fields whose values together find an individual, where single values find too many."""
+    if n_stored < _MANY_STORED:
+        return np.zeros((0, 2), dtype=np.int64)
+    some = np.arange(0, records.n_records, max(records.n_records // _VOTES, 1))
+    count = kernels.usual_pairs_kernel(some, records.codes, prior.value_ptr, post_ptr)
+    usual = np.argsort(-count, axis=None, kind="stable")[:_PAIRS_LOOKED_UP]
+    usual = usual[count.ravel()[usual] > 0]
+    return np.stack(np.unravel_index(usual, count.shape), axis=1).astype(np.int64)
 
 
 def entropy(linkage: Linkage) -> float:
@@ -223,7 +276,7 @@ def fit(
     tol: float,
     threads: int = 1,
     on_sweep: Callable[[Sweep], None] | None = None,
-    local_step: Callable[[Records, Prior, FieldCounts, int, int], Linkage] = local,
+    local_step: Callable[[Records, Prior, FieldCounts, int, int, Linkage], Linkage] = local,
     entropy_of: Callable[[Linkage], float] = entropy,
 ) -> Fit:
     """Sweep until no φ changes by more than `tol` in a sweep, or `max_sweeps` have been made.
@@ -252,17 +305,34 @@ def fit(
     """
     linkage, counts = start, accumulate(records, prior, start, threads)
     value = -math.inf
+    rows: LongArray | None = None  # those that are looked at; all in the first sweep and in the last
     for number in range(1, max_sweeps + 1):
         previous = linkage
-        linkage = local_step(records, prior, counts, start.n_individuals, threads)
+        if rows is None:
+            linkage = local_step(records, prior, counts, start.n_individuals, threads, previous)
+        else:
+            found = local(records.part(rows), prior, counts, start.n_individuals, threads, previous.part(rows))
+            linkage = previous.replaced(rows, found)
         counts = accumulate(records, prior, linkage, threads)
         value = elbo(records, prior, linkage, counts, entropy_of)
         change = largest_change(linkage, previous)
         if on_sweep is not None:
             on_sweep(Sweep(number, value, change))
-        if change <= tol:
+        if change <= tol and rows is None:
             return Fit(linkage, counts, value, number, True)
+        everyone = change <= tol or local_step is not local or counts.n_stored < _MANY_STORED
+        rows = None if everyone else _restless(linkage, previous)
     return Fit(linkage, counts, value, max_sweeps, False)
+
+
+def _restless(linkage: Linkage, previous: Linkage) -> LongArray:
+    """Records whose φ may change further because that of another has changed."""
+    return np.flatnonzero(
+        kernels.restless_kernel(
+            linkage.ptr, linkage.individual, linkage.phi, previous.ptr, previous.individual, previous.phi,
+            max(linkage.n_stored, previous.n_stored),
+        )
+    )  # fmt: skip
 
 
 def largest_change(linkage: Linkage, previous: Linkage) -> float:

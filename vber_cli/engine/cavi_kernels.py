@@ -12,10 +12,11 @@ import math
 import numba as nb
 import numpy as np
 
-from vber_cli.engine.special_kernels import digamma, log_rising
+from vber_cli.engine.special_kernels import digamma, log_rising, mix64
 
 # A term this far (in nats) below the largest one is beyond double precision: it is left out and bounded.
 NEGLIGIBLE = 40.0
+_MOST_HOLDERS = 4096  # of two values at once, beyond which the rarest field is walked instead
 _LINEAR_SEARCH_BELOW = 12
 
 
@@ -150,17 +151,125 @@ def _score(k, r, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, ps
     return total
 
 
+@nb.njit(cache=True, nogil=True, inline="always")
+def _pair_key(g, h):  # type: ignore[no-untyped-def]
+    """A 64-bit key of two values numbered through all fields."""
+    return mix64((np.uint64(g) << np.uint64(32)) | np.uint64(h))
+
+
+@nb.njit(cache=True, nogil=True)
+def usual_pairs_kernel(records, codes, value_ptr, post_ptr):  # type: ignore[no-untyped-def]
+    """How often two fields are the two rarest of a record, (F, F) int64, over some of the records."""
+    n_fields = codes.shape[1]
+    count = np.zeros((n_fields, n_fields), np.int64)
+    for r in records:
+        first, second = -1, -1
+        least, next_least = np.int64(1) << 62, np.int64(1) << 62
+        for f in range(n_fields):
+            if codes[r, f] < 0:
+                continue
+            g = value_ptr[f] + codes[r, f]
+            n = post_ptr[g + 1] - post_ptr[g]
+            if n < least:
+                first, second, least, next_least = f, first, n, least
+            elif n < next_least:
+                second, next_least = f, n
+        if second >= 0:
+            count[min(first, second), max(first, second)] += 1
+    return count
+
+
+@nb.njit(cache=True, nogil=True)
+def holders_kernel(cell_ptr, cell_value, n_stored, n_fields, pair_fields):  # type: ignore[no-untyped-def]
+    """Individuals by the values they hold of two fields: chains from `head` (P, M), M a power of two, over entries.
+
+    Returns (head, next entry, key, individual); −1 ends a chain.
+    """
+    total = 0
+    for k in range(n_stored):
+        for p in range(len(pair_fields)):
+            one, two = k * n_fields + pair_fields[p, 0], k * n_fields + pair_fields[p, 1]
+            total += (cell_ptr[one + 1] - cell_ptr[one]) * (cell_ptr[two + 1] - cell_ptr[two])
+    width = 1
+    while width < 2 * n_stored:
+        width *= 2
+    head = np.full((len(pair_fields), width), -1, np.int32)
+    follow, key, individual = np.empty(total, np.int32), np.empty(total, np.uint64), np.empty(total, np.int32)
+    used = 0
+    for k in range(n_stored):
+        for p in range(len(pair_fields)):
+            one, two = k * n_fields + pair_fields[p, 0], k * n_fields + pair_fields[p, 1]
+            for e in range(cell_ptr[one], cell_ptr[one + 1]):
+                for d in range(cell_ptr[two], cell_ptr[two + 1]):
+                    key[used] = _pair_key(cell_value[e], cell_value[d])
+                    individual[used] = k
+                    at = np.int64(key[used] & np.uint64(width - 1))
+                    follow[used] = head[p, at]
+                    head[p, at] = used
+                    used += 1
+    return head, follow, key, individual
+
+
+@nb.njit(cache=True, nogil=True)
+def _holders_of(p, g, h, head, follow, key, individual, out):  # type: ignore[no-untyped-def]
+    """Fill `out` with those who hold both values; returns how many, −1 if there are more than it can take."""
+    wanted = _pair_key(g, h)
+    e = head[p, np.int64(wanted & np.uint64(head.shape[1] - 1))]
+    n = 0
+    while e >= 0:
+        if key[e] == wanted:
+            if n == len(out):
+                return -1
+            out[n] = individual[e]
+            n += 1
+        e = follow[e]
+    return n
+
+
+@nb.njit(cache=True, nogil=True)
+def _rank_fields(  # type: ignore[no-untyped-def]
+    r, codes, value_ptr, post_ptr, post_best, psi_prior, unshared_total, psi_rest, psi_rest_total, fields, length, least
+):
+    """The record's observed fields, the rarest value first, in `fields`; in `least` (F,) what not sharing each costs.
+
+    Returns (number of fields, bound on any score, score of the rest).
+    """
+    m = 0
+    bound = 0.0
+    score_rest = 0.0
+    for f in range(codes.shape[1]):
+        v = codes[r, f]
+        least[f] = 0.0
+        if v < 0:
+            continue
+        g = value_ptr[f] + v
+        n_holders = post_ptr[g + 1] - post_ptr[g]
+        at = m
+        while at > 0 and length[at - 1] > n_holders:
+            fields[at], length[at] = fields[at - 1], length[at - 1]
+            at -= 1
+        fields[at], length[at] = f, n_holders
+        m += 1
+        unshared = psi_prior[g] - unshared_total[f]
+        bound += max(post_best[g], unshared)
+        least[f] = max(post_best[g], unshared) - unshared
+        score_rest += psi_rest[g] - psi_rest_total[f]
+    return m, bound, score_rest
+
+
 @nb.njit(cache=True, nogil=True)
 def local_kernel(  # type: ignore[no-untyped-def]
     lo, hi, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, psi_prior,
-    post_ptr, post_individual, post_best, psi_rest, psi_rest_total, n_rest,
+    post_ptr, post_individual, post_best, psi_rest, psi_rest_total, n_rest, hint, pair_fields, holders,
 ):  # fmt: skip
     """The local step for records lo..hi-1: φ_dr over the stored individuals and, in one number, over the rest.
 
     Every field's factor is at most `post_best` where a value is shared and at most ψ(A_fx) − min_k ψ(A_f• + N_kf) where
     it is not. Fields are walked from the rarest value on; an individual met in none of the fields walked so far cannot
     score above a bound, and once that bound is negligible beside the best score found the walk ends. What is left out
-    is thereby at most `n_stored · e^-NEGLIGIBLE` of the row. Returns (row sizes, individuals ascending, φ, φ of rest).
+    is thereby at most `n_stored · e^-NEGLIGIBLE` of the row. Where two fields of `pair_fields` must both be shared to
+    matter, only their `holders` are looked at. `hint` (N,) is an individual that may be the best, −1 for none.
+    Returns (row sizes, individuals ascending, φ, φ of rest).
     """
     n_stored, n_fields = psi_total.shape
     unshared_total = np.empty(n_fields)
@@ -174,41 +283,38 @@ def local_kernel(  # type: ignore[no-untyped-def]
     phi = np.empty(capacity, np.float64)
     used = 0
     seen = np.full(n_stored, -1, np.int64)
-    fields = np.empty(n_fields, np.int64)
-    length = np.empty(n_fields, np.int64)
+    everyone = np.arange(n_stored).astype(np.int32)
+    both = np.empty(_MOST_HOLDERS, np.int32)
+    fields, length, least = np.empty(n_fields, np.int64), np.empty(n_fields, np.int64), np.empty(n_fields)
     for r in range(lo, hi):
-        m = 0
-        bound = 0.0
-        score_rest = 0.0
-        for f in range(n_fields):
-            v = codes[r, f]
-            if v < 0:
-                continue
-            g = value_ptr[f] + v
-            n_holders = post_ptr[g + 1] - post_ptr[g]
-            at = m
-            while at > 0 and length[at - 1] > n_holders:
-                fields[at], length[at] = fields[at - 1], length[at - 1]
-                at -= 1
-            fields[at], length[at] = f, n_holders
-            m += 1
-            bound += max(post_best[g], psi_prior[g] - unshared_total[f])
-            score_rest += psi_rest[g] - psi_rest_total[f]
+        m, bound, score_rest = _rank_fields(
+            r, codes, value_ptr, post_ptr, post_best, psi_prior, unshared_total, psi_rest, psi_rest_total, fields,
+            length, least,
+        )  # fmt: skip
         if m == 0:
             continue  # a record without a value is spread evenly over all K; nothing is stored for it
         best = score_rest + math.log(n_rest) if n_rest > 0 else -np.inf
+        if hint[r] >= 0:
+            likely = _score(hint[r], r, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, psi_prior)
+            best = max(best, likely)
+        n_both = -1
+        for p in range(len(pair_fields)):
+            one, two = pair_fields[p, 0], pair_fields[p, 1]
+            if bound - min(least[one], least[two]) + log_stored < best - NEGLIGIBLE:
+                g, h = value_ptr[one] + codes[r, one], value_ptr[two] + codes[r, two]
+                n_both = _holders_of(p, g, h, holders[0], holders[1], holders[2], holders[3], both)
+                break
         first = used
         walked = 0
-        while True:
-            if bound + log_stored < best - NEGLIGIBLE or walked > m:
-                break
-            if walked < m:
+        while n_both >= 0 or not (bound + log_stored < best - NEGLIGIBLE or walked > m):
+            if n_both >= 0:
+                source = both[:n_both]
+            elif walked < m:
                 g = value_ptr[fields[walked]] + codes[r, fields[walked]]
-                begin, end = post_ptr[g], post_ptr[g + 1]
+                source = post_individual[post_ptr[g] : post_ptr[g + 1]]
             else:
-                begin, end = 0, n_stored  # nothing shared decides: look at everyone
-            for e in range(begin, end):
-                k = post_individual[e] if walked < m else e
+                source = everyone  # nothing shared decides: look at everyone
+            for k in source:
                 if seen[k] == r:
                     continue
                 seen[k] = r
@@ -224,30 +330,36 @@ def local_kernel(  # type: ignore[no-untyped-def]
                 individual[used] = k
                 phi[used] = score
                 used += 1
+            if n_both >= 0:
+                break
             if walked < m:
-                g = value_ptr[fields[walked]] + codes[r, fields[walked]]
-                unshared = psi_prior[g] - unshared_total[fields[walked]]
-                bound += unshared - max(post_best[g], unshared)
+                bound -= least[fields[walked]]
             walked += 1
-        kept = first
-        total = 0.0
-        for e in range(first, used):
-            if phi[e] >= best - NEGLIGIBLE:
-                individual[kept], phi[kept] = individual[e], math.exp(phi[e] - best)
-                total += phi[kept]
-                kept += 1
-        used = kept
-        if n_rest > 0:
-            rest[r - lo] = n_rest * math.exp(score_rest - best)
-            total += rest[r - lo]
-            rest[r - lo] /= total
-        order = np.argsort(individual[first:used], kind="mergesort")
-        sorted_individual, sorted_phi = individual[first:used][order], phi[first:used][order]
-        for j in range(used - first):
-            individual[first + j] = sorted_individual[j]
-            phi[first + j] = sorted_phi[j] / total
+        used, rest[r - lo] = _normalise(individual, phi, first, used, best, score_rest, n_rest)
         size[r - lo] = used - first
     return size, individual[:used].copy(), phi[:used].copy(), rest
+
+
+@nb.njit(cache=True, nogil=True)
+def _normalise(individual, phi, first, used, best, score_rest, n_rest):  # type: ignore[no-untyped-def]
+    """Scores first..used-1 to φ, by ascending individual, what is negligible left out; (end, φ of the rest)."""
+    kept = first
+    total = 0.0
+    for e in range(first, used):
+        if phi[e] >= best - NEGLIGIBLE:
+            k, part = individual[e], math.exp(phi[e] - best)
+            total += part
+            at = kept
+            while at > first and individual[at - 1] > k:
+                individual[at], phi[at] = individual[at - 1], phi[at - 1]
+                at -= 1
+            individual[at], phi[at] = k, part
+            kept += 1
+    rest = n_rest * math.exp(score_rest - best) if n_rest > 0 else 0.0
+    total += rest
+    for e in range(first, kept):
+        phi[e] /= total
+    return kept, rest / total
 
 
 @nb.njit(cache=True, nogil=True)
@@ -283,6 +395,44 @@ def digamma_kernel(x):  # type: ignore[no-untyped-def]
     out = np.empty(len(x))
     for i in range(len(x)):
         out[i] = digamma(x[i])
+    return out
+
+
+@nb.njit(cache=True, nogil=True)
+def likeliest_kernel(ptr, individual, phi):  # type: ignore[no-untyped-def]
+    """(N,) int32: the individual of each row's largest φ, −1 where the row is empty."""
+    out = np.full(len(ptr) - 1, -1, np.int32)
+    for r in range(len(ptr) - 1):
+        most = -1.0
+        for e in range(ptr[r], ptr[r + 1]):
+            if phi[e] > most:
+                most = phi[e]
+                out[r] = individual[e]
+    return out
+
+
+@nb.njit(cache=True, nogil=True)
+def restless_kernel(ptr, individual, phi, old_ptr, old_individual, old_phi, n_stored):  # type: ignore[no-untyped-def]
+    """(N,) bool: records that lean on an individual on which some record has come to lean more, or less."""
+    moved = np.zeros(n_stored, np.bool_)
+    for r in range(len(ptr) - 1):
+        i, j = ptr[r], old_ptr[r]
+        same = ptr[r + 1] - i == old_ptr[r + 1] - j
+        while same and i < ptr[r + 1]:
+            same = individual[i] == old_individual[j] and phi[i] == old_phi[j]
+            i += 1
+            j += 1
+        if not same:
+            for e in range(ptr[r], ptr[r + 1]):
+                moved[individual[e]] = True
+            for e in range(old_ptr[r], old_ptr[r + 1]):
+                moved[old_individual[e]] = True
+    out = np.zeros(len(ptr) - 1, np.bool_)
+    for r in range(len(ptr) - 1):
+        for e in range(ptr[r], ptr[r + 1]):
+            if moved[individual[e]]:
+                out[r] = True
+                break
     return out
 
 

@@ -63,12 +63,18 @@ class Family:
         self._support: tuple[LongArray, IntArray] | None = None
 
     def local(
-        self, records: Records, prior: Prior, counts: FieldCounts, n_individuals: int, threads: int = 1
+        self,
+        records: Records,
+        prior: Prior,
+        counts: FieldCounts,
+        n_individuals: int,
+        threads: int = 1,
+        before: Linkage | None = None,
     ) -> Linkage:
         """The local step: as `cavi.local` for unconstrained records, over the supports for units."""
         if self._support is None:
             self._support = self._find_support(cavi.local(records, prior, counts, n_individuals, threads))
-        free = cavi.local(self._free_records, prior, counts, n_individuals, threads)
+        free = cavi.local(self._free_records, prior, counts, n_individuals, threads, before)
         rows = self._unit_rows(self._support, records, prior, counts, n_individuals)
         return self._joined(free, *rows, records.n_records)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vber_cli.engine import cavi_kernels as kernels
+from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
 from vber_cli.engine.parallel import map_ranges, ranges
 from vber_cli.model.prior import Prior, value_counts
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
@@ -225,8 +226,9 @@ def fit(
     on_sweep: Callable[[Sweep], None] | None = None,
     local_step: Callable[[Records, Prior, FieldCounts, int, int], Linkage] = local,
     entropy_of: Callable[[Linkage], float] = entropy,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> Fit:
-    """Sweep until no φ changes by more than `tol` in a sweep, or `max_sweeps` have been made.
+    """Sweep until no φ changes by more than `tol` in a sweep, or `max_sweeps` have been made, or the time is up.
 
     Parameters
     ----------
@@ -244,15 +246,17 @@ def fit(
         Called after every sweep.
     local_step, entropy_of
         φ from λ, and H(φ), of the family of distributions; other than the defaults they come from `family`.
+    checkpoints
+        Told of every sweep, and asked for those of an earlier run.
 
     Returns
     -------
     Fit
         φ, λ − A and the ELBO after the last sweep; λ = A + Σφ1 holds exactly for them.
     """
-    linkage, counts = start, accumulate(records, prior, start, threads)
-    value = -math.inf
-    for number in range(1, max_sweeps + 1):
+    done, (linkage, value) = checkpoints.begun((start, -math.inf))
+    counts = accumulate(records, prior, linkage, threads)
+    for number in range(done + 1, max_sweeps + 1):
         previous = linkage
         linkage = local_step(records, prior, counts, start.n_individuals, threads)
         counts = accumulate(records, prior, linkage, threads)
@@ -262,6 +266,10 @@ def fit(
             on_sweep(Sweep(number, value, change))
         if change <= tol:
             return Fit(linkage, counts, value, number, True)
+        if checkpoints.time_is_up():
+            return Fit(linkage, counts, value, number, False)
+        if number < max_sweeps:
+            checkpoints.round_done(number, (linkage, value))
     return Fit(linkage, counts, value, max_sweeps, False)
 
 

@@ -42,3 +42,30 @@ class BudgetError(VberError):
     """The run would need, or needed, more memory than it was given (exit code 5)."""
 
     exit_code = 5
+
+
+class TimeLimitError(VberError):
+    """The time given to the run was up before there was a result (exit code 6)."""
+
+    exit_code = 6
+
+
+class Stopped(BaseException):
+    """The run was asked to stop by a signal; unwinding keeps what can be continued and removes what is half written.
+
+    Parameters
+    ----------
+    number
+        Of the signal.
+
+    Attributes
+    ----------
+    kept
+        The checkpoint from which the run can be continued, if there is one.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+        self.exit_code = 128 + number
+        self.kept: str | None = None

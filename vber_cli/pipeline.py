@@ -13,7 +13,7 @@ import numpy as np
 from vber_cli.candidates.audit import Certificate, audit
 from vber_cli.candidates.join import Pairs, choose_threshold, join, make_scorer
 from vber_cli.candidates.plan import Plan, key_columns, make_plan
-from vber_cli.config import MergeOptions
+from vber_cli.config import OPTIONS, MergeOptions
 from vber_cli.constrain import (
     Decisions,
     constraints_in_order,
@@ -27,12 +27,14 @@ from vber_cli.encode.codebook import Encoded
 from vber_cli.encode.comparison import Comparison, compare, types_asked_for
 from vber_cli.engine import infer
 from vber_cli.engine.block_model import block_model, exact_evidence
+from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.learn import CERTAIN_LOG_ODDS, Hyperparameters, Settings, tilt_of
 from vber_cli.engine.optimise import Step
 from vber_cli.errors import BudgetError, UsageError
 from vber_cli.io.tables import Database
 from vber_cli.io.write import ResultDirectory
+from vber_cli.journal import Journal
 from vber_cli.model import evidence
 from vber_cli.model.constraints import Constraints, TooFewIndividualsError, allowed_pairs, n_free_pairs
 from vber_cli.model.occupancy import Occupancy
@@ -42,8 +44,9 @@ from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.progress import Progress
 from vber_cli.provenance import Provenance
 from vber_cli.results.model_files import write_model
-from vber_cli.results.output import write_tables
+from vber_cli.results.output import estimate_bytes, write_tables
 from vber_cli.results.summary import Search, summarise
+from vber_cli.resuming import identity_of
 from vber_cli.running import Run, open_databases, peak_memory, read_databases
 
 _MANY_INDIVIDUALS = 100  # times the number of records: a fixed K beyond is worth a warning
@@ -51,14 +54,28 @@ _MANY_INDIVIDUALS = 100  # times the number of records: a fixed K beyond is wort
 
 @dataclass(frozen=True)
 class MergeOutcome:
-    """Where the results are, what the summary says, and whether the sweeps converged."""
+    """Where the results are, what the summary says, and whether they are complete.
+
+    Attributes
+    ----------
+    directory, summary
+        The results, and what summary.json holds.
+    converged
+        Whether the sweeps did.
+    out_of_time, checkpoint
+        Whether the time was up before all was done; then where the rest can be continued from.
+    """
 
     directory: Path
     summary: dict[str, Any]
     converged: bool
+    out_of_time: bool = False
+    checkpoint: str | None = None
 
 
-def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | None) -> MergeOutcome:
+def run_merge(
+    options: MergeOptions, progress: Progress, *, stdin: BinaryIO | None, checkpoints: bool = True
+) -> MergeOutcome:
     """Merge the databases and write the results.
 
     Parameters
@@ -69,41 +86,65 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
         Told of every phase.
     stdin
         What `-` reads.
+    checkpoints
+        Whether a run that is stopped leaves a checkpoint beside `out`.
 
     Raises
     ------
     VberError
         Whatever a user can cause; the old results are untouched then.
+    Stopped
+        By a signal; it tells where the checkpoint is.
     """
     run = Run(options, progress)
     if not options.moves and options.K is None:
         raise UsageError("--no-moves needs a fixed number of individuals", "give one with --K, or leave out --no-moves")
-    with ResultDirectory(options.out, force=options.force) as result:
+    with (
+        ResultDirectory(options.out, force=options.force) as result,
+        Journal(
+            result.path.with_name(f".{result.path.name}.vber-checkpoint") if checkpoints else None,
+            progress, resume=options.resume, max_seconds=options.max_seconds,
+        ) as journal,
+    ):  # fmt: skip
+        if result.restored:
+            progress.note(f"a run died while it replaced {options.out}: the older result is back")
         databases, encoded, decisions = _read(options, run, stdin)
-        compared = _compare(options, run, encoded, [d.name for d in databases])
-        order = canonical_order(compared.records, *decisions.keys())
-        constraints = constraints_in_order(decisions, encoded.records, order, encoded, options.K)
-        _check_options(options, run, compared.records)
-        trace: list[tuple[Step, float]] = []
-        try:
-            found, search = _infer(options, run, encoded.records, compared, order, constraints, trace)
-        except TooFewIndividualsError as error:
-            raise too_few(error) from None
-        learned = _hyperparameters(found, search, compared.records)
         provenance = Provenance.of(
             options.seed,
             options.digest(decisions.digests),
             [d.name for d in databases],
             [d.digest() for d in databases],
         )
+        journal.begin(identity_of(options, OPTIONS, provenance, decisions.digests), OPTIONS)
+        result.check_space(estimate_bytes(encoded, with_records=options.records))
+        compared = _compare(options, run, encoded, [d.name for d in databases], journal)
+        order = canonical_order(compared.records, *decisions.keys())
+        constraints = constraints_in_order(decisions, encoded.records, order, encoded, options.K)
+        _check_options(options, run, compared.records)
+        journal.share(similar=compared.similar, constraints=constraints)
+        try:
+            found, search = _infer(options, run, encoded.records, compared, order, constraints, journal)
+        except TooFewIndividualsError as error:
+            raise too_few(error) from None
+        learned = _hyperparameters(found, search, compared.records)
         with run.phase("write"):
-            written = write_tables(result, options, provenance, encoded, compared, order, found, learned.log_new, trace)
+            posterior = found.posterior
+            n_links = 0 if posterior is None else int((posterior.probability >= options.link_min).sum())
+            result.check_space(estimate_bytes(encoded, n_links, with_records=options.records))
+            written = write_tables(
+                result, options, provenance, encoded, compared, order, found, learned.log_new, journal.trace
+            )
             write_model(
                 result, provenance.metadata(), encoded, compared, learned,
                 linked=search is not None, with_records=options.records,
             )  # fmt: skip
+        converged = found.optimum.fit.converged
+        if journal.earlier:
+            run.timings["before"] = journal.earlier
         summary = {
             **summarise(options, provenance, databases, encoded, compared, found, search, written),
+            "complete": converged and not journal.cut,
+            "stopped_by": "max-time" if journal.cut else None if converged else "max-sweeps",
             "constraints": summary_of(decisions, constraints),
             "warnings": run.warnings,
             "seconds": run.timings,
@@ -111,7 +152,12 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
         }
         result.write_json("summary.json", summary)
         result.commit()
-    return MergeOutcome(Path(options.out), summary, found.optimum.fit.converged)
+        checkpoint = None
+        if journal.cut:
+            checkpoint = journal.keep()
+        else:
+            journal.remove()
+    return MergeOutcome(Path(options.out), summary, converged, journal.cut, checkpoint)
 
 
 def _read(options: MergeOptions, run: Run, stdin: BinaryIO | None) -> tuple[list[Database], Encoded, Decisions]:
@@ -124,7 +170,7 @@ def _read(options: MergeOptions, run: Run, stdin: BinaryIO | None) -> tuple[list
     return databases, encoded, decisions
 
 
-def _compare(options: MergeOptions, run: Run, encoded: Encoded, names: list[str]) -> Comparison:
+def _compare(options: MergeOptions, run: Run, encoded: Encoded, names: list[str], journal: Journal) -> Comparison:
     fields = encoded.codebook.fields
     asked = types_asked_for(options.type, fields)
     if not options.moves:
@@ -133,8 +179,9 @@ def _compare(options: MergeOptions, run: Run, encoded: Encoded, names: list[str]
             run.progress.note("--type has no effect with --no-moves: the literal algorithm compares values as they are")
         asked = dict.fromkeys(fields, "category")
     with run.phase("compare"):
-        compared = compare(
-            encoded.records, encoded.codebook, tuple(names), asked, options.threads or os.cpu_count() or 1
+        threads = options.threads or os.cpu_count() or 1
+        compared = journal.step(
+            "compare", lambda: compare(encoded.records, encoded.codebook, tuple(names), asked, threads)
         )
     for note in compared.notes:
         run.progress.note(note)
@@ -175,7 +222,7 @@ def _infer(
     compared: Comparison,
     order: LongArray,
     constraints: Constraints,
-    trace: list[tuple[Step, float]],
+    journal: Journal,
 ) -> tuple[infer.Result, Search | None]:
     records, as_read = in_order(compared.records, order), in_order(encoded, order)
     threads = options.threads or os.cpu_count() or 1
@@ -185,31 +232,38 @@ def _infer(
 
     def on_step(step: Step) -> None:
         now = time.perf_counter()
-        trace.append((step, now - clock[0]))
+        journal.trace.append((step, now - clock[0]))
         clock[0] = now
         phase.advance()
 
     settings = Settings(
         occupancy_of(constraints, records.n_records, options.K), fixed is None, options.prior == "empirical",
-        fixed is None and not options.independent, options.seed, threads,
+        fixed is None and not options.independent, options.seed, threads, checkpoints=journal,
     )  # fmt: skip
     if not options.moves:
         start = "records" if options.start == "auto" else options.start
+        journal.finish()
         with run.phase("sweep") as phase:
             found = infer.run_literal(
                 as_read, prior, int(options.K or 0), start, settings,
                 max_sweeps=options.max_sweeps, tol=options.tol, on_step=on_step,
             )  # fmt: skip
         return found, None
-    candidates = Candidates(records, compared, order, settings.occupancy, constraints, options.seed, threads)
+    candidates = Candidates(records, compared, order, settings.occupancy, constraints, options.seed, threads, journal)
     with run.phase("learn") as phase:
         settings = replace(settings, on_round=phase.advance)
         start_from = infer.first_guess(records, prior, compared.similar, settings, constraints)
-        learned = infer.learn_from(records, candidates.find, start_from, settings)
+        learned, candidates.plan, candidates.pairs = journal.step(
+            "learn",
+            lambda: (
+                infer.learn_from(records, candidates.find, start_from, settings), candidates.plan, candidates.pairs
+            ),
+        )  # fmt: skip
     alpha = learned.hyperparameters.evidence.prior.concentration
     shown_prior = make_prior(as_read, options.prior, alpha)
     with run.phase("certify"):
-        certificate = candidates.certify(learned.hyperparameters)
+        certificate = journal.step("certify", lambda: candidates.certify(learned.hyperparameters))
+    journal.finish()
     with run.phase("link") as phase:
         clock[0] = time.perf_counter()
         found = infer.run_moves(
@@ -222,7 +276,7 @@ def _infer(
     if found.optimum.forced:
         free_k = replace(settings, occupancy=replace(settings.occupancy, n_individuals=None), on_round=lambda: None)
         start_from = infer.first_guess(records, prior, compared.similar, free_k, constraints)
-        free = infer.learn_from(records, candidates.find, start_from, free_k)
+        free = journal.step("free", lambda: infer.learn_from(records, candidates.find, start_from, free_k))
         run.warn(
             f"--K {options.K:,} is fewer than the data show: about {free.hyperparameters.n:,.0f} individuals are "
             f"recorded; records were forced into {options.K:,}"
@@ -254,9 +308,10 @@ class Candidates:
         constraints: Constraints,
         seed: int,
         threads: int,
+        checkpoints: Checkpoints = NO_CHECKPOINTS,
     ) -> None:
         self._records, self._occupancy, self._constraints = records, occupancy, constraints
-        self._seed, self._threads = seed, threads
+        self._seed, self._threads, self._checkpoints = seed, threads, checkpoints
         self._key_codes = np.ascontiguousarray(compared.key_codes[order])
         self._key_field = compared.key_field
         self.plan = Plan((), 1.0, True)
@@ -264,16 +319,19 @@ class Candidates:
 
     def find(self, now: Hyperparameters) -> tuple[IntArray, IntArray]:
         """Plan and join; drop the pairs that cannot be links, and add those that must."""
+        self.plan, self.pairs = self._checkpoints.step("candidates", lambda: self._find(now))
+        return self.pairs.a, self.pairs.b
+
+    def _find(self, now: Hyperparameters) -> tuple[Plan, Pairs]:
         prior, noise = now.evidence.prior, now.evidence.noise
         entropy = evidence.collision_entropy(prior)
         identical = evidence.agreement_rate(prior) * (noise.share[:, None] * noise.levels[:, :, 0]).sum(axis=0)
         columns = key_columns(self._key_codes, self._key_field, entropy, identical)
         scorer = make_scorer(self._records, prior, now.evidence.similar, noise)
         threshold = choose_threshold(scorer, self._even(now), self._seed)
-        self.plan = make_plan(columns, entropy, evidence.mismatch_evidence(prior), threshold, self._seed)
-        found = join(self._key_codes, self.plan, scorer, threshold, self._threads)
-        self.pairs = Pairs(*allowed_pairs(self._constraints, (found.a, found.b)), found.compared)
-        return self.pairs.a, self.pairs.b
+        plan = make_plan(columns, entropy, evidence.mismatch_evidence(prior), threshold, self._seed)
+        found = join(self._key_codes, plan, scorer, threshold, self._threads)
+        return plan, Pairs(*allowed_pairs(self._constraints, (found.a, found.b)), found.compared)
 
     def _even(self, now: Hyperparameters) -> float:
         """The evidence in nats around which pairs are worth a look, also where the databases nearly hold everybody."""

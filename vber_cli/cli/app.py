@@ -20,7 +20,7 @@ from click.shell_completion import shell_complete
 from vber_cli.cli.groups import LazyGroup, did_you_mean, print_help_alone
 from vber_cli.cli.streams import drop_stdout
 from vber_cli.config import OPTIONS, SAMPLE_OPTIONS
-from vber_cli.errors import BudgetError, OutputError, VberError
+from vber_cli.errors import BudgetError, OutputError, Stopped, VberError
 from vber_cli.progress import JsonProgress, one_line
 
 PROGRAM = "vber"
@@ -56,14 +56,6 @@ class Manners:
     log_json: bool = False
 
 
-class Terminated(BaseException):
-    """The run was asked to stop by a signal; unwinding removes what is half written."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.exit_code = 128 + number
-
-
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         from vber_cli.provenance import version
@@ -85,7 +77,8 @@ Exit codes:
   3    bad input data
   4    the output exists or cannot be written
   5    over the memory budget
-  6    stopped at the sweep limit; the results are written
+  6    stopped at the limit of sweeps or time; the results are written and marked,
+       unless the error says that there were none yet
   130  interrupted (143 when terminated)
 """
 
@@ -121,6 +114,15 @@ def _usage_lines(error: click.ClickException) -> tuple[str, str]:
     return message[:1].lower() + message[1:], fix
 
 
+def _stopped_lines(error: Stopped) -> tuple[str, str]:
+    what = "interrupted" if error.number == signal.SIGINT else "terminated by a signal"
+    if error.kept is None:
+        return what, "Half-written results are removed, earlier ones are untouched"
+    return f"{what}; what was done so far is in {error.kept}", (
+        "give the same command with --resume to go on; earlier results are untouched"
+    )
+
+
 def _os_lines(error: OSError) -> tuple[str, str]:
     what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
     if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
@@ -135,9 +137,9 @@ def _as_vber_error(error: BaseException) -> tuple[int, str, str]:
     if isinstance(error, click.ClickException):
         return EXIT_USAGE, *_usage_lines(error)
     if isinstance(error, KeyboardInterrupt):
-        return EXIT_INTERRUPTED, "interrupted", "Half-written results are removed, earlier ones are untouched"
-    if isinstance(error, Terminated):
-        return error.exit_code, "terminated by a signal", "Half-written results are removed, earlier ones are untouched"
+        return EXIT_INTERRUPTED, *_stopped_lines(Stopped(signal.SIGINT))
+    if isinstance(error, Stopped):
+        return error.exit_code, *_stopped_lines(error)
     if isinstance(error, MemoryError):
         return BudgetError.exit_code, "out of memory", "use fewer fields or records, or a machine with more memory"
     if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
@@ -177,7 +179,7 @@ def _stopping_signals() -> Iterator[None]:
 
     def stop(number: int, _frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_IGN)
-        raise Terminated(number)
+        raise Stopped(number)
 
     before: dict[int, Any] = {}
     try:

@@ -200,21 +200,19 @@ class ResultDirectory:
 
     def _replace(self, temporary: Path) -> None:
         with writing(self._shown):
-            old: Path | None = None
-            if self.path.exists():
-                old = sibling(self.path, "old")
-                os.rename(self.path, old)
+            old = sibling(self.path, "old")
             try:
+                if self.path.exists():
+                    os.rename(self.path, old)
                 os.rename(temporary, self.path)
-            except OSError:
-                if old is not None:
+            except BaseException:  # a signal may come in between as well
+                if old.exists() and not self.path.exists():
                     os.rename(old, self.path)
                 raise
             with contextlib.suppress(OSError):
                 _flush(self.path.parent)
-        if old is not None:
-            with contextlib.suppress(OSError):
-                remove_result(old)
+        with contextlib.suppress(OSError):
+            remove_result(old)
 
     def _inside(self, name: str) -> Path:
         if self._temporary is None:

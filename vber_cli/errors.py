@@ -1,5 +1,9 @@
 """The errors a user can cause or meet, each with its exit code; `cli.app` turns them into two lines."""
 
+from __future__ import annotations
+
+import signal
+
 
 class VberError(Exception):
     """A problem told in two lines: what is wrong and where, then what to do.
@@ -69,3 +73,17 @@ class Stopped(BaseException):
         self.number = number
         self.exit_code = 128 + number
         self.kept: str | None = None
+
+    @classmethod
+    def behind(cls, error: BaseException | None) -> Stopped | None:
+        """Return the signal behind an error, if one is.
+
+        Compiled code that a signal interrupts may answer with an error of its own, caused by that of the signal.
+        """
+        while error is not None:
+            if isinstance(error, cls):
+                return error
+            if isinstance(error, KeyboardInterrupt):
+                return cls(signal.SIGINT)
+            error = error.__cause__ or error.__context__
+        return None

@@ -11,7 +11,6 @@ import contextlib
 import os
 import re
 import secrets
-import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -167,11 +166,10 @@ class Journal(Checkpoints):
         if error is None or isinstance(error, (UsageError, InputError)):
             return
         kept = self.keep()
-        if isinstance(error, KeyboardInterrupt):
-            error = Stopped(signal.SIGINT)
-        if isinstance(error, Stopped):
-            error.kept = kept
-            raise error from None
+        stopped = Stopped.behind(error)
+        if stopped is not None:
+            stopped.kept = kept
+            raise stopped from None
         if isinstance(error, _TimeIsUp):
             raise TimeLimitError(
                 f"the {self._limit:,.0f} s of --max-time are up, and there is no result yet"

@@ -39,7 +39,6 @@ COMMANDS = {
 }
 EXIT_BUG = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
 _COMPLETE_VARIABLE = "_VBER_COMPLETE"
 _CANNOT_WRITE = {
     getattr(errno, name)
@@ -132,14 +131,13 @@ def _os_lines(error: OSError) -> tuple[str, str]:
 
 def _as_vber_error(error: BaseException) -> tuple[int, str, str]:
     """Return exit code, what is wrong, and what to do."""
+    stopped = Stopped.behind(error)
+    if stopped is not None:
+        return stopped.exit_code, *_stopped_lines(stopped)
     if isinstance(error, VberError):
         return error.exit_code, error.what, error.fix
     if isinstance(error, click.ClickException):
         return EXIT_USAGE, *_usage_lines(error)
-    if isinstance(error, KeyboardInterrupt):
-        return EXIT_INTERRUPTED, *_stopped_lines(Stopped(signal.SIGINT))
-    if isinstance(error, Stopped):
-        return error.exit_code, *_stopped_lines(error)
     if isinstance(error, MemoryError):
         return BudgetError.exit_code, "out of memory", "use fewer fields or records, or a machine with more memory"
     if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
@@ -175,18 +173,19 @@ def _tell(error: BaseException, manners: Manners) -> int:
 
 @contextmanager
 def _stopping_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into an exception, so that temporaries are removed on the way out."""
+    """Turn signals into an exception, so that work is kept and temporaries are removed on the way out."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_IGN)
+        # whoever types Ctrl-C once more does not want to wait for that
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGINT else signal.SIG_IGN)
         raise Stopped(number)
 
     before: dict[int, Any] = {}
     try:
-        for name in ("SIGTERM", "SIGHUP"):
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
             # A signal that is ignored (nohup) stays ignored; handlers belong to the main thread alone.
-            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            if number is not None and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
                 with suppress(ValueError):
                     before[number] = signal.signal(number, stop)
         yield

@@ -66,6 +66,10 @@ class _Entry(NamedTuple):
     shared: Mapping[str, object]
 
 
+def _as_seen_from_here(path: Path) -> str:
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+
+
 class _TimeIsUp(Exception):  # noqa: N818 - a signal within this module
     """Unwinds to the journal."""
 
@@ -101,6 +105,7 @@ class Journal(Checkpoints):
         self._must_finish = self.cut = False
         self.earlier = 0.0
         self._path, self._progress, self._resume = path, progress, resume
+        self._shown = "" if path is None else _as_seen_from_here(path)
         self._began = self._saved = time.perf_counter()
         self._deadline = None if max_seconds is None else self._began + max_seconds
         self._limit = max_seconds
@@ -136,22 +141,22 @@ class Journal(Checkpoints):
         known = self._path / f"{_RUN}.npz"
         if not known.exists():
             if self._resume:
-                self._progress.note(f"there is no checkpoint {self._path.name}: beginning")
+                self._progress.note(f"there is no checkpoint {self._shown}: beginning")
             return
         if not self._resume:
             self._progress.note(
-                f"{self._path.name} is left of a run that did not end, and will be replaced (--resume goes on from it)"
+                f"{self._shown} is left of a run that did not end, and will be replaced (--resume goes on from it)"
             )
             return
         _, facts = load_checkpoint(known)
-        check_same(self._path, facts.get("identity", {}), identity, table)
+        check_same(self._shown, facts.get("identity", {}), identity, table)
         self._facts, self.earlier = facts, float(facts.get("seconds", 0.0))
         names = [name for name in os.listdir(self._path) if _OWN_FILE.fullmatch(name)]
         self._files = {name.removesuffix(".npz") for name in names if name.endswith(".npz")} - {_RUN}
         for name in names:
             if not name.endswith(".npz"):  # half written when the run died
                 (self._path / name).unlink(missing_ok=True)
-        self._progress.note(f"going on from {self._path.name}, after {self.earlier:,.0f} s of work")
+        self._progress.note(f"going on from {self._shown}, after {self.earlier:,.0f} s of work")
 
     def share(self, **objects: object) -> None:
         """Name objects that this run makes anew, so that the steps from now on refer to them."""
@@ -185,7 +190,7 @@ class Journal(Checkpoints):
             self.save()
         except OutputError as error:
             self._progress.warn(f"the checkpoint could not be written: {error.what}")
-        return str(self._path) if self._files else None
+        return self._shown if self._files else None
 
     # what the engine says
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from vber_cli.config import MergeOptions, SampleOptions
@@ -38,7 +37,7 @@ def identity_of(
     }
 
 
-def check_same(where: Path, then: Mapping[str, Any], now: Mapping[str, Any], table: Mapping[str, Option]) -> None:
+def check_same(where: str, then: Mapping[str, Any], now: Mapping[str, Any], table: Mapping[str, Option]) -> None:
     """Refuse a checkpoint of another run.
 
     Parameters

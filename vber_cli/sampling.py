@@ -143,7 +143,7 @@ class _Checkpoint:
         if self._found is None:
             return [sampler.start(c) for c in range(self._options.chains)], 0.0
         arrays, facts = self._found
-        check_same(self.path, facts.get("identity", {}), self._identity, SAMPLE_OPTIONS)
+        check_same(str(self.path), facts.get("identity", {}), self._identity, SAMPLE_OPTIONS)
         chains = []
         for c in range(self._options.chains):
             prefix = f"{c}/"

@@ -129,9 +129,11 @@ def test_an_interruption_is_told_as_one(path, error):
 
 @pytest.mark.parametrize(("error", "kept"), [(OutputError("a", "b"), True), (UsageError("a", "b"), False)])
 def test_errors_that_would_come_again_leave_nothing(path, error, kept):
+    notes = Notes()
     with pytest.raises(type(error)):
-        run(path, [], resume=False, stop_at=3, error=error)
+        run(path, [], resume=False, stop_at=3, error=error, notes=notes)
     assert path.exists() == kept
+    assert notes.lines == [f"what was done so far is in {path}; --resume goes on from there"] * kept
 
 
 def test_an_old_checkpoint_is_replaced_when_there_is_something_new(path):

@@ -181,6 +181,8 @@ class Journal(Checkpoints):
                 + (f"; what was done is in {kept}" if kept else ""),
                 "give the same command with --resume to go on" if kept else "give it more time",
             ) from None
+        if kept:
+            self._progress.note(f"what was done so far is in {kept}; --resume goes on from there")
 
     def keep(self) -> str | None:
         """Write whatever is not written yet; returns the name of the checkpoint, if there is one."""

@@ -18,6 +18,7 @@ from benchmarks.kills import contents, differences
 from benchmarks.kills import kill as kill_merges
 from vber_cli import journal
 from vber_cli.cli.app import main
+from vber_cli.engine import link_posterior
 from vber_cli.errors import Stopped
 from vber_cli.io.lock import OutputLock
 
@@ -48,16 +49,23 @@ def merge(files, folder, *more, way="plain"):
     return main(["merge", *files[:2], *options, "--out", str(folder / "out"), *more])
 
 
+@pytest.fixture(autouse=True)
+def _few_draws(monkeypatch):
+    """Small data are drawn for two hundred times, which is where their time would go."""
+    monkeypatch.setattr(link_posterior, "_MAX_DRAWS", 12)
+
+
 class Stops:
     """Has the journal stop the run when it has noted so many steps and rounds; None never."""
 
     def __init__(self, monkeypatch):
-        self.at, self.noted = None, 0
+        self.at, self.noted, self.names = None, 0, []
         note = journal.Journal._note
 
         def counting(self_, key, entry):
             note(self_, key, entry)
             self.noted += 1
+            self.names.append(entry.name)
             if self.noted == self.at:
                 raise Stopped(signal.SIGTERM)
 
@@ -67,6 +75,7 @@ class Stops:
         self.at, self.noted = at, 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_stopped_anywhere_goes_on_to_the_same_bits(files, tmp_path, monkeypatch, capsys, way):
     stops = Stops(monkeypatch)
@@ -74,7 +83,10 @@ def test_a_run_stopped_anywhere_goes_on_to_the_same_bits(files, tmp_path, monkey
     assert code in (0, 6)
     n = stops.noted
     assert n > 5
-    for at in (n - 1,) if way == "forced" else (2, n // 2, n - 1):  # which learns twice
+    points = {2, n // 2, n - 1}
+    if "learn" in stops.names:  # all of a step is done, and the step itself is not noted yet
+        points.add(stops.names.index("learn"))
+    for at in {n - 1} if way == "forced" else sorted(points):  # forced learns twice, which takes long
         stops.stop(at)
         capsys.readouterr()
         folder = tmp_path / str(at)
@@ -149,7 +161,7 @@ def test_time_that_ends_near_the_end_gives_marked_results(files, tmp_path, monke
         assert summary["posterior"]["draws"] == 10
         assert os.listdir(tmp_path / CHECKPOINT)
     assert main(["check", str(tmp_path / "out")]) == 0
-    monkeypatch.undo()
+    monkeypatch.setattr(journal.Journal, "_late", lambda _: False)
     stops.stop(None)
     assert merge(files, tmp_path, "--resume", "--force", way=way) in (0, 6)
     assert merge(files, tmp_path / "whole", "--force", way=way) in (0, 6)
@@ -223,7 +235,7 @@ def test_a_disk_without_room_is_refused_first(files, tmp_path, monkeypatch, caps
 @pytest.mark.slow
 def test_a_few_kills(files, tmp_path):
     command = [sys.executable, "-m", "vber_cli", "merge", *files[:2]]
-    report = kill_merges(command, tmp_path, kills=4, seconds=60.0, seed=1)
+    report = kill_merges(command, tmp_path, kills=3, seconds=60.0, seed=1)
     assert report.wrong == []
-    assert report.kills.total() >= 2
+    assert report.kills.total() >= 1
     assert report.identical == report.resumed

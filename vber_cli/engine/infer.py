@@ -100,7 +100,8 @@ def learn_from(
     first = step(
         "first", lambda: replace(_learn_once(records, find_pairs, begun, settings, last=False), pairs=NO_PAIRS)
     )
-    return step("last", lambda: _learn_once(records, find_pairs, first, settings, last=True))
+    # the last time is no step of its own: whoever finds the pairs may keep them, and is asked for them in any case
+    return _learn_once(records, find_pairs, first, settings, last=True)
 
 
 def _learn_once(

@@ -182,6 +182,9 @@ def test_a_full_disk(
     first, second = capsys.readouterr().err.splitlines()
     assert first == "error: vber-out: cannot be written (No space left on device)."
     assert second.startswith("Free space")
+    checkpoint = here / ".vber-out.vber-checkpoint"
+    assert (checkpoint / "run.npz").exists()  # the work is not lost
+    shutil.rmtree(checkpoint)
     assert content(here) == old
 
 

@@ -42,6 +42,8 @@ OTHER = {
     "seed": 11,
     "threads": 2,
     "max_memory": "4G",
+    "max_time": "1h30m",
+    "resume": True,
     "force": True,
     "stdout": "links",
     "quiet": True,
@@ -67,7 +69,8 @@ def test_the_digest_changes_with_what_changes_the_result(name):
     changed = MergeOptions(**{name: OTHER[name]}).digest() != MergeOptions().digest()
     assert changed == OPTIONS[name].in_digest
     manners = {
-        "files", "out", "threads", "max_memory", "force", "stdout", "records", "quiet", "verbose", "log_json", "debug",
+        "files", "out", "threads", "max_memory", "max_time", "resume",
+        "force", "stdout", "records", "quiet", "verbose", "log_json", "debug",
     }  # fmt: skip
     manners |= {"must_link", "cannot_link"}  # their content counts, not where it lies
     assert OPTIONS[name].in_digest == (name not in manners)
@@ -149,7 +152,8 @@ def test_a_wrong_file_is_refused(text, what, fix):
         ("map", "a:=b"), ("type", "category"), ("type", "a=caetgory"), ("delimiter", ";;"),
         ("delimiter", ""), ("encoding", ""), ("out", " "), ("loss", "fp=1,fx=1"), ("loss", "fp=0"),
         ("loss", "1"), ("loss", "fp=1,fp=2"), ("max_memory", "4X"), ("max_memory", "-1G"),
-        ("max_memory", "0"), ("stdout", "phi"), ("id", ""),
+        ("max_memory", "0"),
+        ("max_time", "soon"), ("max_time", "0s"), ("max_time", "1h x"), ("max_time", ""), ("stdout", "phi"), ("id", ""),
     ],
 )  # fmt: skip
 def test_a_wrong_argument_names_its_option(name, text):
@@ -184,6 +188,20 @@ def test_loss_and_memory():
     ]  # fmt: skip
     assert MergeOptions(max_memory="2K").max_memory_bytes == 2048
     assert MergeOptions().max_memory_bytes is None
+
+
+def test_times_are_read():
+    for text, seconds in {
+        "90s": 90,
+        "90": 90,
+        "15m": 900,
+        "2h": 7200,
+        "1h30m": 5400,
+        "1.5h": 5400,
+        "1d": 86400,
+    }.items():
+        assert MergeOptions(max_time=text).max_seconds == seconds
+    assert MergeOptions().max_seconds is None
     assert MergeOptions().loss_weights == (1.0, 1.0)
 
 

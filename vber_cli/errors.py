@@ -1,5 +1,9 @@
 """The errors a user can cause or meet, each with its exit code; `cli.app` turns them into two lines."""
 
+from __future__ import annotations
+
+import signal
+
 
 class VberError(Exception):
     """A problem told in two lines: what is wrong and where, then what to do.
@@ -42,3 +46,44 @@ class BudgetError(VberError):
     """The run would need, or needed, more memory than it was given (exit code 5)."""
 
     exit_code = 5
+
+
+class TimeLimitError(VberError):
+    """The time given to the run was up before there was a result (exit code 6)."""
+
+    exit_code = 6
+
+
+class Stopped(BaseException):
+    """The run was asked to stop by a signal; unwinding keeps what can be continued and removes what is half written.
+
+    Parameters
+    ----------
+    number
+        Of the signal.
+
+    Attributes
+    ----------
+    kept
+        The checkpoint from which the run can be continued, if there is one.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+        self.exit_code = 128 + number
+        self.kept: str | None = None
+
+    @classmethod
+    def behind(cls, error: BaseException | None) -> Stopped | None:
+        """Return the signal behind an error, if one is.
+
+        Compiled code that a signal interrupts may answer with an error of its own, caused by that of the signal.
+        """
+        while error is not None:
+            if isinstance(error, cls):
+                return error
+            if isinstance(error, KeyboardInterrupt):
+                return cls(signal.SIGINT)
+            error = error.__cause__ or error.__context__
+        return None

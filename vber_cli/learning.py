@@ -12,6 +12,7 @@ from vber_cli.candidates.join import Pairs, Scorer, choose_threshold, join, make
 from vber_cli.candidates.plan import KeyColumns, Plan, key_columns, make_plan
 from vber_cli.engine import infer
 from vber_cli.engine.block_model import block_model
+from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.learn import CERTAIN_LOG_ODDS, Hyperparameters, Settings, tilt_of
 from vber_cli.model import evidence
@@ -34,6 +35,8 @@ class Candidates:
         The prior over partitions, and who may be who.
     seed, threads
         The threads have no influence on the result.
+    checkpoints
+        Told of every step.
     """
 
     def __init__(
@@ -45,21 +48,25 @@ class Candidates:
         constraints: Constraints,
         seed: int,
         threads: int,
+        checkpoints: Checkpoints = NO_CHECKPOINTS,
     ) -> None:
         self._records, self._occupancy, self._constraints = records, occupancy, constraints
-        self._seed, self._threads = seed, threads
+        self._seed, self._threads, self._checkpoints = seed, threads, checkpoints
         self._key_codes, self._key_field = np.ascontiguousarray(key_codes), key_field
         self.plan = Plan((), 1.0, True)
         self.pairs = Pairs(np.empty(0, np.int32), np.empty(0, np.int32), 0)
 
     def find(self, now: Hyperparameters) -> tuple[IntArray, IntArray]:
         """Plan and join; drop the pairs that cannot be links, and add those that must."""
+        self.plan, self.pairs = self._checkpoints.step("candidates", lambda: self._find(now))
+        return self.pairs.a, self.pairs.b
+
+    def _find(self, now: Hyperparameters) -> tuple[Plan, Pairs]:
         scorer = self._scorer(now)
         threshold = choose_threshold(scorer, self._even(now), self._seed)
-        self.plan = self._plan(now, threshold)
-        found = join(self._key_codes, self.plan, scorer, threshold, self._threads)
-        self.pairs = Pairs(*allowed_pairs(self._constraints, (found.a, found.b)), found.compared)
-        return self.pairs.a, self.pairs.b
+        plan = self._plan(now, threshold)
+        found = join(self._key_codes, plan, scorer, threshold, self._threads)
+        return plan, Pairs(*allowed_pairs(self._constraints, (found.a, found.b)), found.compared)
 
     def pilot(self, now: Hyperparameters) -> LongArray:
         """Rows of a part of the records that is enough to learn from."""
@@ -71,8 +78,9 @@ class Candidates:
         """The same search among some of the records."""
         part = self._records.part(rows)
         return Candidates(
-            part, self._key_codes[rows], self._key_field, occupancy, self._constraints, self._seed, self._threads
-        )
+            part, self._key_codes[rows], self._key_field, occupancy, self._constraints, self._seed, self._threads,
+            self._checkpoints,
+        )  # fmt: skip
 
     def _scorer(self, now: Hyperparameters) -> Scorer:
         return make_scorer(self._records, now.evidence.prior, now.evidence.similar, now.evidence.noise)
@@ -113,7 +121,19 @@ def learn(records: Records, candidates: Candidates, start: Hyperparameters, sett
     """
     if records.n_records < pilot.FROM or start.evidence.constraints.any:
         return infer.learn_from(records, candidates.find, start, settings)
-    rows = candidates.pilot(start)
+    step = settings.checkpoints.step
+    found, share = step("part", lambda: _learn_from_part(records, candidates, start, settings))
+    now = _scaled_up(found.hyperparameters, share, settings)
+    return infer.learn_on(
+        records, candidates.find, replace(found, hyperparameters=now), settings, max_rounds=_LAST_ROUNDS
+    )
+
+
+def _learn_from_part(
+    records: Records, candidates: Candidates, start: Hyperparameters, settings: Settings
+) -> tuple[infer.Learned, float]:
+    """What a part of the records shows, its pairs left out, and its share of all."""
+    rows = settings.checkpoints.step("pilot", lambda: candidates.pilot(start))
     share = len(rows) / records.n_records
     fixed = settings.occupancy.n_individuals
     occupancy = Occupancy(len(rows), None if fixed is None else max(round(fixed * share), 1))
@@ -121,10 +141,7 @@ def learn(records: Records, candidates: Candidates, start: Hyperparameters, sett
     n = 0.9 * len(rows)
     part = candidates.among(rows, occupancy)
     found = infer.learn_from(records.part(rows), part.find, replace(start, n=n, log_new=occupancy.log_new(n)), few)
-    now = _scaled_up(found.hyperparameters, share, settings)
-    return infer.learn_on(
-        records, candidates.find, replace(found, hyperparameters=now), settings, max_rounds=_LAST_ROUNDS
-    )
+    return replace(found, pairs=infer.NO_PAIRS), share
 
 
 def _scaled_up(learned: Hyperparameters, share: float, settings: Settings) -> Hyperparameters:

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from vber_cli.config import MergeOptions
+from vber_cli.config import OPTIONS, MergeOptions
 from vber_cli.constrain import (
     Decisions,
     constraints_in_order,
@@ -29,6 +29,7 @@ from vber_cli.engine.optimise import Step
 from vber_cli.errors import BudgetError, UsageError
 from vber_cli.io.tables import Database
 from vber_cli.io.write import ResultDirectory
+from vber_cli.journal import Journal
 from vber_cli.learning import Candidates, learn
 from vber_cli.model.constraints import Constraints, TooFewIndividualsError, n_free_pairs
 from vber_cli.model.occupancy import Occupancy
@@ -38,8 +39,9 @@ from vber_cli.model.types import LongArray, Records
 from vber_cli.progress import Progress
 from vber_cli.provenance import Provenance
 from vber_cli.results.model_files import write_model
-from vber_cli.results.output import write_tables
+from vber_cli.results.output import estimate_bytes, write_tables
 from vber_cli.results.summary import Search, summarise
+from vber_cli.resuming import identity_of
 from vber_cli.running import Run, open_databases, peak_memory, read_databases
 
 _MANY_INDIVIDUALS = 100  # times the number of records: a fixed K beyond is worth a warning
@@ -47,14 +49,28 @@ _MANY_INDIVIDUALS = 100  # times the number of records: a fixed K beyond is wort
 
 @dataclass(frozen=True)
 class MergeOutcome:
-    """Where the results are, what the summary says, and whether the sweeps converged."""
+    """Where the results are, what the summary says, and whether they are complete.
+
+    Attributes
+    ----------
+    directory, summary
+        The results, and what summary.json holds.
+    converged
+        Whether the sweeps did.
+    out_of_time, checkpoint
+        Whether the time was up before all was done; then where the rest can be continued from.
+    """
 
     directory: Path
     summary: dict[str, Any]
     converged: bool
+    out_of_time: bool = False
+    checkpoint: str | None = None
 
 
-def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | None) -> MergeOutcome:
+def run_merge(
+    options: MergeOptions, progress: Progress, *, stdin: BinaryIO | None, checkpoints: bool = True
+) -> MergeOutcome:
     """Merge the databases and write the results.
 
     Parameters
@@ -65,41 +81,65 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
         Told of every phase.
     stdin
         What `-` reads.
+    checkpoints
+        Whether a run that is stopped leaves a checkpoint beside `out`.
 
     Raises
     ------
     VberError
         Whatever a user can cause; the old results are untouched then.
+    Stopped
+        By a signal; it tells where the checkpoint is.
     """
     run = Run(options, progress)
     if not options.moves and options.K is None:
         raise UsageError("--no-moves needs a fixed number of individuals", "give one with --K, or leave out --no-moves")
-    with ResultDirectory(options.out, force=options.force) as result:
+    with (
+        ResultDirectory(options.out, force=options.force) as result,
+        Journal(
+            result.path.with_name(f".{result.path.name}.vber-checkpoint") if checkpoints else None,
+            progress, resume=options.resume, max_seconds=options.max_seconds,
+        ) as journal,
+    ):  # fmt: skip
+        if result.restored:
+            progress.note(f"a run died while it replaced {options.out}: the older result is back")
         databases, encoded, decisions = _read(options, run, stdin)
-        compared = _compare(options, run, encoded, [d.name for d in databases])
-        order = canonical_order(compared.records, *decisions.keys())
-        constraints = constraints_in_order(decisions, encoded.records, order, encoded, options.K)
-        _check_options(options, run, compared.records)
-        trace: list[tuple[Step, float]] = []
-        try:
-            found, search = _infer(options, run, encoded.records, compared, order, constraints, trace)
-        except TooFewIndividualsError as error:
-            raise too_few(error) from None
-        learned = _hyperparameters(found, search, compared.records)
         provenance = Provenance.of(
             options.seed,
             options.digest(decisions.digests),
             [d.name for d in databases],
             [d.digest() for d in databases],
         )
+        journal.begin(identity_of(options, OPTIONS, provenance, decisions.digests), OPTIONS)
+        result.check_space(estimate_bytes(encoded, with_records=options.records))
+        compared = _compare(options, run, encoded, [d.name for d in databases], journal)
+        order = canonical_order(compared.records, *decisions.keys())
+        constraints = constraints_in_order(decisions, encoded.records, order, encoded, options.K)
+        _check_options(options, run, compared.records)
+        journal.share(similar=compared.similar, constraints=constraints)
+        try:
+            found, search = _infer(options, run, encoded.records, compared, order, constraints, journal)
+        except TooFewIndividualsError as error:
+            raise too_few(error) from None
+        learned = _hyperparameters(found, search, compared.records)
         with run.phase("write"):
-            written = write_tables(result, options, provenance, encoded, compared, order, found, learned.log_new, trace)
+            posterior = found.posterior
+            n_links = 0 if posterior is None else int((posterior.probability >= options.link_min).sum())
+            result.check_space(estimate_bytes(encoded, n_links, with_records=options.records))
+            written = write_tables(
+                result, options, provenance, encoded, compared, order, found, learned.log_new, journal.trace
+            )
             write_model(
                 result, provenance.metadata(), encoded, compared, learned,
                 linked=search is not None, with_records=options.records,
             )  # fmt: skip
+        converged = found.optimum.fit.converged
+        if journal.earlier:
+            run.timings["before"] = journal.earlier
         summary = {
             **summarise(options, provenance, databases, encoded, compared, found, search, written),
+            "complete": converged and not journal.cut,
+            "stopped_by": "max-time" if journal.cut else None if converged else "max-sweeps",
             "constraints": summary_of(decisions, constraints),
             "warnings": run.warnings,
             "seconds": run.timings,
@@ -107,7 +147,12 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
         }
         result.write_json("summary.json", summary)
         result.commit()
-    return MergeOutcome(Path(options.out), summary, found.optimum.fit.converged)
+        checkpoint = None
+        if journal.cut:
+            checkpoint = journal.keep()
+        else:
+            journal.remove()
+    return MergeOutcome(Path(options.out), summary, converged, journal.cut, checkpoint)
 
 
 def _read(options: MergeOptions, run: Run, stdin: BinaryIO | None) -> tuple[list[Database], Encoded, Decisions]:
@@ -120,7 +165,7 @@ def _read(options: MergeOptions, run: Run, stdin: BinaryIO | None) -> tuple[list
     return databases, encoded, decisions
 
 
-def _compare(options: MergeOptions, run: Run, encoded: Encoded, names: list[str]) -> Comparison:
+def _compare(options: MergeOptions, run: Run, encoded: Encoded, names: list[str], journal: Journal) -> Comparison:
     fields = encoded.codebook.fields
     asked = types_asked_for(options.type, fields)
     if not options.moves:
@@ -129,8 +174,9 @@ def _compare(options: MergeOptions, run: Run, encoded: Encoded, names: list[str]
             run.progress.note("--type has no effect with --no-moves: the literal algorithm compares values as they are")
         asked = dict.fromkeys(fields, "category")
     with run.phase("compare"):
-        compared = compare(
-            encoded.records, encoded.codebook, tuple(names), asked, options.threads or os.cpu_count() or 1
+        threads = options.threads or os.cpu_count() or 1
+        compared = journal.step(
+            "compare", lambda: compare(encoded.records, encoded.codebook, tuple(names), asked, threads)
         )
     for note in compared.notes:
         run.progress.note(note)
@@ -171,7 +217,7 @@ def _infer(
     compared: Comparison,
     order: LongArray,
     constraints: Constraints,
-    trace: list[tuple[Step, float]],
+    journal: Journal,
 ) -> tuple[infer.Result, Search | None]:
     records, as_read = in_order(compared.records, order), in_order(encoded, order)
     threads = options.threads or os.cpu_count() or 1
@@ -181,16 +227,17 @@ def _infer(
 
     def on_step(step: Step) -> None:
         now = time.perf_counter()
-        trace.append((step, now - clock[0]))
+        journal.trace.append((step, now - clock[0]))
         clock[0] = now
         phase.advance()
 
     settings = Settings(
         occupancy_of(constraints, records.n_records, options.K), fixed is None, options.prior == "empirical",
-        fixed is None and not options.independent, options.seed, threads,
+        fixed is None and not options.independent, options.seed, threads, checkpoints=journal,
     )  # fmt: skip
     if not options.moves:
         start = "records" if options.start == "auto" else options.start
+        journal.finish()
         with run.phase("sweep") as phase:
             found = infer.run_literal(
                 as_read, prior, int(options.K or 0), start, settings,
@@ -198,16 +245,21 @@ def _infer(
             )  # fmt: skip
         return found, None
     candidates = Candidates(
-        records, compared.key_codes[order], compared.key_field, settings.occupancy, constraints, options.seed, threads
-    )
+        records, compared.key_codes[order], compared.key_field, settings.occupancy, constraints, options.seed, threads,
+        journal,
+    )  # fmt: skip
     with run.phase("learn") as phase:
         settings = replace(settings, on_round=phase.advance)
         start_from = infer.first_guess(records, prior, compared.similar, settings, constraints)
-        learned = learn(records, candidates, start_from, settings)
+        learned, candidates.plan, candidates.pairs = journal.step(
+            "learn",
+            lambda: (learn(records, candidates, start_from, settings), candidates.plan, candidates.pairs),
+        )
     alpha = learned.hyperparameters.evidence.prior.concentration
     shown_prior = make_prior(as_read, options.prior, alpha)
     with run.phase("certify"):
-        certificate = candidates.certify(learned.hyperparameters)
+        certificate = journal.step("certify", lambda: candidates.certify(learned.hyperparameters))
+    journal.finish()
     with run.phase("link") as phase:
         clock[0] = time.perf_counter()
         found = infer.run_moves(
@@ -220,7 +272,7 @@ def _infer(
     if found.optimum.forced:
         free_k = replace(settings, occupancy=replace(settings.occupancy, n_individuals=None), on_round=lambda: None)
         start_from = infer.first_guess(records, prior, compared.similar, free_k, constraints)
-        free = learn(records, candidates, start_from, free_k)
+        free = journal.step("free", lambda: learn(records, candidates, start_from, free_k))
         run.warn(
             f"--K {options.K:,} is fewer than the data show: about {free.hyperparameters.n:,.0f} individuals are "
             f"recorded; records were forced into {options.K:,}"

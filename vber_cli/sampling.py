@@ -13,14 +13,15 @@ import numpy as np
 
 from vber_cli.config import SAMPLE_OPTIONS, SampleOptions
 from vber_cli.engine.smered import Chain, Sampler, Settings
-from vber_cli.errors import BudgetError, OutputError, UsageError, VberError
+from vber_cli.errors import BudgetError, OutputError, VberError
 from vber_cli.io.checkpoint import load_checkpoint, save_checkpoint
 from vber_cli.io.write import ResultDirectory
 from vber_cli.model.order import canonical_order, in_order
 from vber_cli.parallel import map_ranges
 from vber_cli.progress import Progress
-from vber_cli.provenance import Provenance, version
+from vber_cli.provenance import Provenance
 from vber_cli.results.sampled import summarise_sample, write_sample
+from vber_cli.resuming import check_same, identity_of
 from vber_cli.running import Run, open_databases, peak_memory, read_databases
 
 _ROUND_SECONDS = (0.2, 0.8)  # a round of all chains should take about so long
@@ -138,35 +139,17 @@ class _Checkpoint:
 
     def restore(self, sampler: Sampler, provenance: Provenance) -> tuple[list[Chain], float]:
         """Return the chains to go on with, and the seconds spent on them before."""
-        options = self._options.to_dict()
-        chosen = {name: options[name] for name, option in SAMPLE_OPTIONS.items() if option.in_digest}
-        self._identity = {
-            "version": version(),
-            "options": chosen,
-            "inputs": [[item.name, item.sha256] for item in provenance.inputs],
-        }
+        self._identity = identity_of(self._options, SAMPLE_OPTIONS, provenance)
         if self._found is None:
             return [sampler.start(c) for c in range(self._options.chains)], 0.0
         arrays, facts = self._found
-        self._check_same(facts.get("identity", {}))
+        check_same(str(self.path), facts.get("identity", {}), self._identity, SAMPLE_OPTIONS)
         chains = []
         for c in range(self._options.chains):
             prefix = f"{c}/"
             own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
             chains.append(sampler.restored(own))
         return chains, float(facts["seconds"])
-
-    def _check_same(self, identity: dict[str, Any]) -> None:
-        advice = "run with the same inputs and options, or begin again with --force and without --resume"
-        for name, value in self._identity["options"].items():
-            then = identity.get("options", {}).get(name)
-            if then != value:
-                label = SAMPLE_OPTIONS[name].label
-                raise UsageError(f"{self.path} was made with another {label}: {then!r}, now {value!r}", advice)
-        if identity.get("inputs") != self._identity["inputs"]:
-            raise UsageError(f"{self.path} was made from other inputs", advice)
-        if identity.get("version") != self._identity["version"]:
-            raise UsageError(f"{self.path} was made by vber {identity.get('version')}", advice)
 
     def save_if_due(self, chains: list[Chain], seconds: float) -> None:
         """Save if the last time is long enough ago."""

@@ -27,6 +27,8 @@ class Outcome:
     directory: Path
     summary: dict
     converged: bool
+    out_of_time: bool = False
+    checkpoint: str | None = None
 
 
 def write_result(directory: Path, n_rows: int = N_ROWS) -> None:
@@ -43,7 +45,7 @@ def write_result(directory: Path, n_rows: int = N_ROWS) -> None:
     pq.write_table(table, directory / "assignments.parquet")
 
 
-def run_merge(options, progress, *, stdin):
+def run_merge(options, progress, *, stdin, checkpoints=True):  # noqa: ARG001
     fate = os.environ.get("FAKE_FATE", "good")
     with progress.phase("read", 1) as phase:
         phase.advance()
@@ -71,7 +73,7 @@ def run_merge(options, progress, *, stdin):
         "n_links": 77,
         "warnings": ["something odd"],
     }
-    return Outcome(Path(options.out), summary, fate != "unconverged")
+    return Outcome(Path(options.out), summary, fate != "unconverged", fate == "late", "c" if fate == "late" else None)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,8 @@ TYPED = {
     "seed": ["--seed", "11"],
     "threads": ["--threads", "2"],
     "max_memory": ["--max-memory", "4G"],
+    "max_time": ["--max-time", "1h30m"],
+    "resume": ["--resume"],
     "force": ["--force"],
     "stdout": ["--stdout", "links"],
     "quiet": ["-q"],
@@ -57,7 +59,7 @@ def merged(monkeypatch):
     """Options of the runs that reached the pipeline."""
     seen = []
 
-    def run_merge(options, progress, *, stdin):  # noqa: ARG001
+    def run_merge(options, progress, *, stdin, checkpoints):  # noqa: ARG001
         seen.append(options)
         return Outcome(Path(options.out), {}, True)
 

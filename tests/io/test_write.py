@@ -15,7 +15,7 @@ import pytest
 from pyarrow import parquet
 
 from vber_cli.errors import OutputError
-from vber_cli.io import schema, write
+from vber_cli.io import schema, siblings
 from vber_cli.io.write import ResultDirectory
 
 TRACE = pa.table(
@@ -230,7 +230,7 @@ def test_foreign_files_survive_the_removal_of_an_old_result(tmp_path: Path) -> N
     make(tmp_path / "out")
     (tmp_path / "out" / "thesis.txt").write_text("x")
     with pytest.raises(OSError, match="not empty"):
-        write._remove_result(tmp_path / "out")
+        siblings.remove_result(tmp_path / "out")
     assert (tmp_path / "out" / "thesis.txt").exists()
 
 

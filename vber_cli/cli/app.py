@@ -20,7 +20,7 @@ from click.shell_completion import shell_complete
 from vber_cli.cli.groups import LazyGroup, did_you_mean, print_help_alone
 from vber_cli.cli.streams import drop_stdout
 from vber_cli.config import OPTIONS, SAMPLE_OPTIONS
-from vber_cli.errors import BudgetError, OutputError, VberError
+from vber_cli.errors import BudgetError, OutputError, Stopped, VberError
 from vber_cli.progress import JsonProgress, one_line
 
 PROGRAM = "vber"
@@ -39,7 +39,6 @@ COMMANDS = {
 }
 EXIT_BUG = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
 _COMPLETE_VARIABLE = "_VBER_COMPLETE"
 _CANNOT_WRITE = {
     getattr(errno, name)
@@ -54,14 +53,6 @@ class Manners:
 
     debug: bool = False
     log_json: bool = False
-
-
-class Terminated(BaseException):
-    """The run was asked to stop by a signal; unwinding removes what is half written."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.exit_code = 128 + number
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -85,7 +76,8 @@ Exit codes:
   3    bad input data
   4    the output exists or cannot be written
   5    over the memory budget
-  6    stopped at the sweep limit; the results are written
+  6    stopped at the limit of sweeps or time; the results are written and marked,
+       unless the error says that there were none yet
   130  interrupted (143 when terminated)
 """
 
@@ -121,6 +113,15 @@ def _usage_lines(error: click.ClickException) -> tuple[str, str]:
     return message[:1].lower() + message[1:], fix
 
 
+def _stopped_lines(error: Stopped) -> tuple[str, str]:
+    what = "interrupted" if error.number == signal.SIGINT else "terminated by a signal"
+    if error.kept is None:
+        return what, "Half-written results are removed, earlier ones are untouched"
+    return f"{what}; what was done so far is in {error.kept}", (
+        "give the same command with --resume to go on; earlier results are untouched"
+    )
+
+
 def _os_lines(error: OSError) -> tuple[str, str]:
     what = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
     if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
@@ -130,14 +131,13 @@ def _os_lines(error: OSError) -> tuple[str, str]:
 
 def _as_vber_error(error: BaseException) -> tuple[int, str, str]:
     """Return exit code, what is wrong, and what to do."""
+    stopped = Stopped.behind(error)
+    if stopped is not None:
+        return stopped.exit_code, *_stopped_lines(stopped)
     if isinstance(error, VberError):
         return error.exit_code, error.what, error.fix
     if isinstance(error, click.ClickException):
         return EXIT_USAGE, *_usage_lines(error)
-    if isinstance(error, KeyboardInterrupt):
-        return EXIT_INTERRUPTED, "interrupted", "Half-written results are removed, earlier ones are untouched"
-    if isinstance(error, Terminated):
-        return error.exit_code, "terminated by a signal", "Half-written results are removed, earlier ones are untouched"
     if isinstance(error, MemoryError):
         return BudgetError.exit_code, "out of memory", "use fewer fields or records, or a machine with more memory"
     if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
@@ -173,18 +173,19 @@ def _tell(error: BaseException, manners: Manners) -> int:
 
 @contextmanager
 def _stopping_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into an exception, so that temporaries are removed on the way out."""
+    """Turn signals into an exception, so that work is kept and temporaries are removed on the way out."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_IGN)
-        raise Terminated(number)
+        # whoever types Ctrl-C once more does not want to wait for that
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGINT else signal.SIG_IGN)
+        raise Stopped(number)
 
     before: dict[int, Any] = {}
     try:
-        for name in ("SIGTERM", "SIGHUP"):
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
             # A signal that is ignored (nohup) stays ignored; handlers belong to the main thread alone.
-            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            if number is not None and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
                 with suppress(ValueError):
                     before[number] = signal.signal(number, stop)
         yield

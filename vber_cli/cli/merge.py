@@ -39,7 +39,13 @@ def merge(ctx: click.Context, /, **parameters: Any) -> int:
         raise UsageError("no database is given", "name the files, for example: vber merge clinic.csv police.csv")
     if options.stdout is not None and sys.stdout is None:
         raise OutputError("standard output is closed", "leave out --stdout, or redirect it to a file")
-    return run(options, keep=options.stdout is None or "out" in given)
+    keep = options.stdout is None or "out" in given
+    if options.resume and not keep:
+        raise UsageError(
+            "--resume has nothing to go on from: with --stdout alone nothing is kept on disk",
+            "name the result directory of the interrupted run with --out",
+        )
+    return run(options, keep=keep)
 
 
 def run(options: MergeOptions, *, keep: bool) -> int:
@@ -58,19 +64,24 @@ def run(options: MergeOptions, *, keep: bool) -> int:
     progress = make_progress(sys.stderr, quiet=options.quiet, verbose=options.verbose, log_json=options.log_json)
     stdin = sys.stdin.buffer if sys.stdin is not None else None
     with _result_path(options.out, keep=keep) as out:
-        outcome = run_merge(dataclasses.replace(options, out=out), progress, stdin=stdin)
+        outcome = run_merge(dataclasses.replace(options, out=out), progress, stdin=stdin, checkpoints=keep)
         if options.stdout is not None:
             try:
                 print_table(Path(outcome.directory) / f"{options.stdout}.parquet")
             except BrokenPipeError:  # the reader has seen enough
                 drop_stdout()
-    if not outcome.converged:
+    if outcome.out_of_time:
+        progress.warn(
+            f"stopped after the {options.max_time} of --max-time; the results are written, but not complete"
+            + (f" (--resume --force goes on from {outcome.checkpoint})" if outcome.checkpoint else "")
+        )
+    elif not outcome.converged:
         progress.warn(
             f"not converged after {options.max_sweeps:,} sweeps; "
             "the results are written all the same (--max-sweeps allows more)"
         )
     print_summary(options, progress, outcome.summary, out if keep else None, time.perf_counter() - began)
-    return 0 if outcome.converged else EXIT_UNCONVERGED
+    return 0 if outcome.converged and not outcome.out_of_time else EXIT_UNCONVERGED
 
 
 @contextmanager

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 
 from vber_cli.config.option import nearest
 from vber_cli.errors import UsageError
 
+_SECONDS_OF_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 FIELD_TYPES = ("category", "text", "number", "date", "longtext")
 _BYTES_OF_UNIT = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -68,6 +70,11 @@ def check_memory(text: str, where: str) -> None:
     parse_memory(text, where)
 
 
+def check_time(text: str, where: str) -> None:
+    """Refuse what `parse_time` cannot read."""
+    parse_time(text, where)
+
+
 def parse_loss(text: str, where: str = "--loss") -> tuple[float, float]:
     """Read ``fp=1,fn=2`` as the loss of a false pair and of a missed pair.
 
@@ -126,3 +133,20 @@ def parse_memory(text: str, where: str = "--max-memory") -> int:
     if not (math.isfinite(amount) and amount * _BYTES_OF_UNIT[unit] >= 1):
         raise UsageError(f"{where} must be a size in bytes, not {text!r}", "for example 512M, 4G or 1.5T")
     return int(amount * _BYTES_OF_UNIT[unit])
+
+
+def parse_time(text: str, where: str = "--max-time") -> float:
+    """Read ``90s``, ``15m``, ``2h``, ``1d`` or ``1h30m`` as seconds; a number alone is seconds.
+
+    Raises
+    ------
+    UsageError
+        If it is not a positive time.
+    """
+    lower = text.strip().lower()
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", f"{lower}s" if lower[-1:].isdigit() else lower)
+    seconds = sum(float(amount) * _SECONDS_OF_UNIT[unit] for amount, unit in parts)
+    written = "".join(amount + unit for amount, unit in parts)
+    if written not in (lower, f"{lower}s") or not (math.isfinite(seconds) and seconds > 0):
+        raise UsageError(f"{where} must be a time, not {text!r}", "for example 90s, 15m, 2h or 1h30m")
+    return seconds

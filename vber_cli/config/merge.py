@@ -13,9 +13,11 @@ from vber_cli.config.checks import (
     check_memory,
     check_name,
     check_out,
+    check_time,
     check_type,
     parse_loss,
     parse_memory,
+    parse_time,
 )
 from vber_cli.config.option import Kind, Option, Section, digest_options, named_options
 from vber_cli.errors import UsageError
@@ -304,6 +306,26 @@ class MergeOptions:
         in_digest=False,
         check_text=check_memory,
     )
+    max_time: str | None = _opt(
+        None,
+        "text",
+        "run",
+        "Stop after this time, such as 90s, 15m or 2h, with exit code 6: with results marked as incomplete, or with a "
+        "checkpoint alone if there are none yet; none sets no limit.",
+        metavar="TIME",
+        none_word="none",
+        in_digest=False,
+        check_text=check_time,
+    )
+    resume: bool = _opt(
+        False,
+        "flag",
+        "run",
+        "Go on from the checkpoint that an interrupted run left beside the result directory, to the same bits; without "
+        "one, begin. Inputs and options must be the same.",
+        off_flag=True,
+        in_digest=False,
+    )
     force: bool = _opt(
         False,
         "flag",
@@ -348,6 +370,11 @@ class MergeOptions:
     def max_memory_bytes(self) -> int | None:
         """The memory budget in bytes, None without one."""
         return None if self.max_memory is None else parse_memory(self.max_memory)
+
+    @property
+    def max_seconds(self) -> float | None:
+        """The time limit in seconds, None without one."""
+        return None if self.max_time is None else parse_time(self.max_time)
 
     def digest(self, files: Sequence[str] = ()) -> str:
         """Return the SHA-256 of the options that can change what is found.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vber_cli.engine import cavi_kernels as kernels
+from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
 from vber_cli.model.prior import Prior, value_counts
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.parallel import map_ranges, ranges
@@ -278,8 +279,9 @@ def fit(
     on_sweep: Callable[[Sweep], None] | None = None,
     local_step: Callable[[Records, Prior, FieldCounts, int, int, Linkage], Linkage] = local,
     entropy_of: Callable[[Linkage], float] = entropy,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> Fit:
-    """Sweep until no φ changes by more than `tol` in a sweep, or `max_sweeps` have been made.
+    """Sweep until no φ changes by more than `tol` in a sweep, or `max_sweeps` have been made, or the time is up.
 
     Parameters
     ----------
@@ -297,16 +299,19 @@ def fit(
         Called after every sweep.
     local_step, entropy_of
         φ from λ, and H(φ), of the family of distributions; other than the defaults they come from `family`.
+    checkpoints
+        Told of every sweep, and asked for those of an earlier run.
 
     Returns
     -------
     Fit
         φ, λ − A and the ELBO after the last sweep; λ = A + Σφ1 holds exactly for them.
     """
-    linkage, counts = start, accumulate(records, prior, start, threads)
-    value = -math.inf
-    rows: LongArray | None = None  # those that are looked at; all in the first sweep and in the last
-    for number in range(1, max_sweeps + 1):
+    # `rows` are those that are looked at; all in the first sweep and in the last
+    rows: LongArray | None
+    done, (linkage, value, rows) = checkpoints.begun((start, -math.inf, None))
+    counts = accumulate(records, prior, linkage, threads)
+    for number in range(done + 1, max_sweeps + 1):
         previous = linkage
         if rows is None:
             linkage = local_step(records, prior, counts, start.n_individuals, threads, previous)
@@ -320,8 +325,12 @@ def fit(
             on_sweep(Sweep(number, value, change))
         if change <= tol and rows is None:
             return Fit(linkage, counts, value, number, True)
+        if checkpoints.time_is_up():
+            return Fit(linkage, counts, value, number, False)
         everyone = change <= tol or local_step is not local or counts.n_stored < _MANY_STORED
         rows = None if everyone else _restless(linkage, previous)
+        if number < max_sweeps:
+            checkpoints.round_done(number, (linkage, value, rows))
     return Fit(linkage, counts, value, max_sweeps, False)
 
 

@@ -12,6 +12,7 @@ from vber_cli.engine.block_model import BlockModel, Evidence, block_model
 from vber_cli.engine.cavi import Linkage
 from vber_cli.engine.decide import Expected, Membership, decide, expected_scores, membership
 from vber_cli.engine.learn import (
+    MAX_ROUNDS,
     CandidatePairs,
     Hyperparameters,
     Settings,
@@ -34,6 +35,7 @@ from vber_cli.model.relations import Relations
 from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import FloatArray, IntArray, Records
 
+NO_PAIRS = CandidatePairs(np.empty(0, np.int32), np.empty(0, np.int32), np.empty((0, 0), np.int8))
 _FIRST_ROUNDS = 4  # of learning, on the first candidates; then candidates are planned anew
 STARTS = {"records": start_from_records, "random": start_at_random}
 
@@ -92,20 +94,41 @@ def learn_from(
     find_pairs
         Candidates (a, b), a < b, under given hyperparameters.
     """
-    noise_bic: dict[int, float] = {}
-    relation_bic: dict[int, float] = {}
-    now = start
-    for last in (False, True):
-        pairs = with_levels(block_model(records, now.evidence), find_pairs(now))
-        if settings.learn_relations and not last:
-            now, relation_bic = choose_relations(records, pairs, now, settings)
-        now = learn(records, pairs, now, settings, _FIRST_ROUNDS)
-        if settings.learn_concentration and now.evidence.relations.n_classes == 0:
-            now, noise_bic = choose_noise(records, pairs, now, settings)
-        now = learn(records, pairs, now, settings, *(() if last else (_FIRST_ROUNDS,)), watch_databases=last)
-        if settings.learn_relations and last:
-            now = sharpen_relations(records, pairs, now, settings)
-            now = learn(records, pairs, now, settings, watch_databases=True)
+    step = settings.checkpoints.step
+    begun = Learned(start, NO_PAIRS, {}, {})
+    # of the first time only what was learned goes on, not the pairs
+    first = step(
+        "first", lambda: replace(_learn_once(records, find_pairs, begun, settings, last=False), pairs=NO_PAIRS)
+    )
+    # the last time is no step of its own: whoever finds the pairs may keep them, and is asked for them in any case
+    return _learn_once(records, find_pairs, first, settings, last=True)
+
+
+def _learn_once(
+    records: Records,
+    find_pairs: Callable[[Hyperparameters], tuple[IntArray, IntArray]],
+    learned: Learned,
+    settings: Settings,
+    *,
+    last: bool,
+) -> Learned:
+    """Find candidates with what was learned so far, and learn on."""
+    step = settings.checkpoints.step
+    now, noise_bic, relation_bic = learned.hyperparameters, learned.noise_bic, learned.relation_bic
+    pairs = with_levels(block_model(records, now.evidence), find_pairs(now))
+
+    def rounds(most: int, *, watch: bool) -> Hyperparameters:
+        return step("rounds", lambda: learn(records, pairs, now, settings, most, watch_databases=watch))
+
+    if settings.learn_relations and not last:
+        now, relation_bic = step("relations", lambda: choose_relations(records, pairs, now, settings))
+    now = rounds(_FIRST_ROUNDS, watch=False)
+    if settings.learn_concentration and now.evidence.relations.n_classes == 0:
+        now, noise_bic = step("noise", lambda: choose_noise(records, pairs, now, settings))
+    now = rounds(MAX_ROUNDS if last else _FIRST_ROUNDS, watch=last)
+    if settings.learn_relations and last:
+        now = step("sharpen", lambda: sharpen_relations(records, pairs, now, settings))
+        now = rounds(MAX_ROUNDS, watch=True)
     return Learned(now, pairs, noise_bic, relation_bic)
 
 
@@ -120,7 +143,9 @@ def learn_on(
     """Go on learning on more records than those that structures were chosen on; parameters as in `learn_from`."""
     now = learned.hyperparameters
     pairs = with_levels(block_model(records, now.evidence), find_pairs(now))
-    now = learn(records, pairs, now, settings, max_rounds, watch_databases=True)
+    now = settings.checkpoints.step(
+        "rounds", lambda: learn(records, pairs, now, settings, max_rounds, watch_databases=True)
+    )
     return replace(learned, hyperparameters=now, pairs=pairs)
 
 
@@ -168,9 +193,13 @@ def run_literal(
     def on_sweep(sweep: cavi.Sweep) -> None:
         on_step(Step("sweep", sweep.elbo, sweep.elbo, sweep.max_change, occupied))
 
-    fitted = cavi.fit(
-        records, prior, linkage, max_sweeps=max_sweeps, tol=tol, threads=settings.threads, on_sweep=on_sweep
-    )
+    fitted = settings.checkpoints.step(
+        "sweeps",
+        lambda: cavi.fit(
+            records, prior, linkage, max_sweeps=max_sweeps, tol=tol, threads=settings.threads, on_sweep=on_sweep,
+            checkpoints=settings.checkpoints,
+        ),
+    )  # fmt: skip
     label = argmax_labels(fitted.linkage)
     return Result(
         prior,
@@ -240,7 +269,7 @@ def run_moves(
     on_step, on_draw
         Called after every step and every draw.
     """
-    found = link_posterior(records, pairs, learned, settings, on_draw)
+    found = settings.checkpoints.step("draws", lambda: link_posterior(records, pairs, learned, settings, on_draw))
     n_individuals = settings.occupancy.n_individuals or max(round(learned.occupancy(settings).mean(found.n.mean)), 1)
     model = block_model(records, learned.evidence)
     graph = split_pairs(model, pairs, learned.log_new).graph
@@ -252,7 +281,7 @@ def run_moves(
     as_read, prior = shown
     optimum = optimise(
         as_read, prior, model, n_individuals, learned.log_new, graph, (pairs.a, pairs.b), linkage,
-        Limits(max_sweeps, tol, settings.threads), on_step,
+        Limits(max_sweeps, tol, settings.threads, settings.checkpoints), on_step,
     )  # fmt: skip
     if optimum.forced:
         label = argmax_labels(optimum.fit.linkage, model.constraints)

@@ -9,6 +9,7 @@ import numpy as np
 
 from vber_cli.engine import hyper
 from vber_cli.engine.block_model import BlockModel, Evidence, block_model
+from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
 from vber_cli.engine.dependence_tree import learn_tree
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.graph import Graph, build_graph, thin
@@ -33,7 +34,7 @@ _RIVAL = 20.0
 _RARE = -3.0
 _SURE = 0.95
 CERTAIN_LOG_ODDS = 500.0  # of pairs that must be links; those that cannot be are no candidates
-_MAX_ROUNDS = 40
+MAX_ROUNDS = 40
 _SWEEPS = 12
 
 
@@ -78,6 +79,8 @@ class Settings:
         The threads have no influence on the result.
     on_round
         Called after every round of learning.
+    checkpoints
+        Told of every step, and asked for those of an earlier run.
     """
 
     occupancy: Occupancy
@@ -87,6 +90,7 @@ class Settings:
     seed: int
     threads: int
     on_round: Callable[[], None] = lambda: None
+    checkpoints: Checkpoints = NO_CHECKPOINTS
 
 
 @dataclass(frozen=True)
@@ -275,7 +279,7 @@ def learn(
     pairs: CandidatePairs,
     start: Hyperparameters,
     settings: Settings,
-    max_rounds: int = _MAX_ROUNDS,
+    max_rounds: int = MAX_ROUNDS,
     *,
     watch_databases: bool = False,
 ) -> Hyperparameters:
@@ -284,9 +288,9 @@ def learn(
     Stops when n moves by less than one in ten thousand and every α by less than two percent. With
     `watch_databases` it is asked after every round what the databases show about their own duplicates.
     """
-    now = start
+    done, now = settings.checkpoints.begun(start)
     pairs = without_faint(block_model(records, start.evidence), pairs, start.log_new)
-    for number in range(1, max_rounds + 1):
+    for number in range(done + 1, max_rounds + 1):
         model = block_model(records, now.evidence)
         split = split_pairs(model, pairs, now.log_new)
         found = expectation(model, split, now.log_new, settings, number)
@@ -296,6 +300,7 @@ def learn(
         change = np.log(now.evidence.prior.concentration / before.evidence.prior.concentration)
         if abs(now.n - before.n) < 1e-4 * max(now.n, 1.0) and np.max(np.abs(change), initial=0.0) < 2e-2:
             break
+        settings.checkpoints.round_done(number, now)
     return now
 
 

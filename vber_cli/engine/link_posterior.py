@@ -8,8 +8,9 @@ components.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -115,8 +116,6 @@ def link_posterior(
         greedy = greedy_labels(model, learned.log_new, graph, settings.threads)
         chains = Chains(graph, 4, greedy, model.constraints.leads(records.n_records))
     n_draws = draws_for(records.n_records)
-    probability, alone = np.zeros(len(graph.pair_a) + len(weak)), np.zeros(records.n_records)
-    moments, totals, chain_n, chain_pairs = [], [], [], None
 
     def pass_over(now: BlockModel, log_new: float, number: int, n_sweeps: int) -> Expectation:
         seed = settings.seed * 7919 + 1000 + number
@@ -124,19 +123,23 @@ def link_posterior(
         odds = np.exp(np.minimum(log_odds_of(now, weak, log_new), 50.0))
         return add_weak_pairs(found, weak.a, weak.b, odds)
 
-    first = pass_over(model, learned.log_new, 0, _FIRST_SWEEPS)
-    for number, (now, log_new) in enumerate(_draws(model, (a, b), first, learned, settings, n_draws, rng)):
-        found = pass_over(now, log_new, 1 + number, _SWEEPS)
-        probability += found.pair_probability / n_draws
-        alone += found.alone / n_draws
-        moments.append((max(found.n_mean, 1.0), max(found.n_variance, 1e-9)))
-        chain_n.append(found.chain_n)
-        chain_pairs = found.chain_pairs if chain_pairs is None else chain_pairs + found.chain_pairs
-        n_now = float(np.clip(rng.normal(found.n_mean, np.sqrt(moments[-1][1])), 1.0, records.n_records))
-        if occupancy.n_individuals is None:
-            k, weight = occupancy.posterior(n_now)
-            totals.append(float(rng.choice(k, p=weight)))
+    checkpoints = settings.checkpoints
+    first, place = checkpoints.step(
+        "first pass", lambda: (pass_over(model, learned.log_new, 0, _FIRST_SWEEPS), _place(chains))
+    )
+    noises = _noises(model, (a, b), first, learned, settings, n_draws, rng)
+    nothing = np.zeros(len(graph.pair_a) + len(weak)), np.zeros(records.n_records)
+    done, sums = checkpoints.begun(DrawSums(*nothing, (), (), (), None, *place, rng.bit_generator.state))
+    sums.go_on_from(chains, rng)
+    for number, (now, log_new) in enumerate(_draws(model, noises[done:], learned, settings, rng), done + 1):
+        sums = sums.plus(pass_over(now, log_new, number, _SWEEPS), n_draws, occupancy, chains, rng)
         on_draw()
+        if number < n_draws:
+            if number >= _MIN_DRAWS and checkpoints.time_is_up():
+                break
+            checkpoints.round_done(number, sums)
+    n_made = len(sums.moments)
+    probability, alone = sums.probability * (n_draws / n_made), sums.alone * (n_draws / n_made)
     a, b, probability = _with_faint(model, pairs, learned.log_new, a, b, probability, alone)
     probability = _as_decided(model.constraints, a, b, probability)
     order = np.lexsort((b, a))
@@ -144,16 +147,87 @@ def link_posterior(
     fixed = occupancy.n_individuals
     return LinkPosterior(
         a[order], b[order], np.clip(probability[order], 0.0, 1.0), np.clip(alone, 0.0, 1.0),
-        _mixture(moments, records.n_records, fixed),
-        _quantiles(totals) if fixed is None else Interval(float(fixed), float(fixed), float(fixed)),
-        n_draws,
-        _r_hat(chain_n),
-        0.0 if chain_pairs is None or chain_pairs.size == 0 else float(np.ptp(chain_pairs / n_draws, axis=0).max()),
+        _mixture(sums.moments, records.n_records, fixed),
+        _quantiles(sums.totals) if fixed is None else Interval(float(fixed), float(fixed), float(fixed)),
+        n_made,
+        _r_hat(sums.chain_n),
+        sums.disagreement,
         int(sizes.max(initial=1)),
     )  # fmt: skip
 
 
-def _draws(
+@dataclass(frozen=True)
+class DrawSums:
+    """What the draws so far add up to, and where the sampling stands after them.
+
+    Attributes
+    ----------
+    probability, alone
+        (P,) and (N,) float64, as in `Expectation`, summed over the draws and divided by how many there are to be.
+    moments, totals, chain_n, chain_pairs
+        Of each draw, the mean and variance of n, K (where it is not fixed), and the numbers of blocks in the chains;
+        and the sum of the chains' pair probabilities.
+    labels, n_calls, stream
+        The chains, and the state of the source of chance.
+    """
+
+    probability: FloatArray
+    alone: FloatArray
+    moments: tuple[tuple[float, float], ...]
+    totals: tuple[float, ...]
+    chain_n: tuple[FloatArray, ...]
+    chain_pairs: FloatArray | None
+    labels: tuple[IntArray, ...]
+    n_calls: int
+    stream: Mapping[str, Any]
+
+    def plus(
+        self,
+        found: Expectation,
+        n_draws: int,
+        occupancy: Occupancy,
+        chains: Chains | None,
+        rng: np.random.Generator,
+    ) -> DrawSums:
+        """One more draw; n and K are drawn given it."""
+        n_records = len(self.alone)
+        moment = max(found.n_mean, 1.0), max(found.n_variance, 1e-9)
+        n_now = float(np.clip(rng.normal(found.n_mean, np.sqrt(moment[1])), 1.0, n_records))
+        totals = self.totals
+        if occupancy.n_individuals is None:
+            k, weight = occupancy.posterior(n_now)
+            totals = (*totals, float(rng.choice(k, p=weight)))
+        return DrawSums(
+            self.probability + found.pair_probability / n_draws,
+            self.alone + found.alone / n_draws,
+            (*self.moments, moment),
+            totals,
+            (*self.chain_n, found.chain_n),
+            found.chain_pairs if self.chain_pairs is None else self.chain_pairs + found.chain_pairs,
+            *_place(chains),
+            rng.bit_generator.state,
+        )
+
+    def go_on_from(self, chains: Chains | None, rng: np.random.Generator) -> None:
+        """Put the chains and the source of chance where they stood."""
+        rng.bit_generator.state = self.stream
+        if chains is not None:
+            chains.labels = [label.copy() for label in self.labels]
+            chains.n_calls = self.n_calls
+
+    @property
+    def disagreement(self) -> float:
+        """Largest difference between two chains' probabilities of one pair."""
+        if self.chain_pairs is None or self.chain_pairs.size == 0:
+            return 0.0
+        return float(np.ptp(self.chain_pairs / len(self.moments), axis=0).max())
+
+
+def _place(chains: Chains | None) -> tuple[tuple[IntArray, ...], int]:
+    return ((), 0) if chains is None else (tuple(label.copy() for label in chains.labels), chains.n_calls)
+
+
+def _noises(
     model: BlockModel,
     pairs: tuple[IntArray, IntArray],
     found: Expectation,
@@ -161,22 +235,28 @@ def _draws(
     settings: Settings,
     n_draws: int,
     rng: np.random.Generator,
+) -> list[HyperDraw]:
+    """Draws of the noise, around what the first pass found."""
+    if not settings.learn_concentration:
+        return [HyperDraw(learned.evidence.noise, learned.n)] * n_draws
+    a, b = pairs
+    levels = pair_levels(model, a, b)
+    _, doubt = pair_evidence(model, b, levels)
+    p = found.pair_probability
+    free = np.maximum(1e-300, np.minimum(found.alone[a] + p, 1.0) * np.minimum(found.alone[b] + p, 1.0))
+    near = free > _HARDLY_FREE
+    against = (doubt - np.log(free) - tilt_of(model, a, b))[near]
+    return draw_noises(
+        model, b[near], levels[near], against, learned.evidence.noise, learned.n, learned.log_new, n_draws, rng,
+        anchored=learned.evidence.relations.n_classes > 0,
+    )  # fmt: skip
+
+
+def _draws(
+    model: BlockModel, noises: list[HyperDraw], learned: Hyperparameters, settings: Settings, rng: np.random.Generator
 ) -> Iterator[tuple[BlockModel, float]]:
     """Draws of the hyperparameters: the model, and the log weight of one more individual."""
     occupancy = learned.occupancy(settings)
-    noises = [HyperDraw(learned.evidence.noise, learned.n)] * n_draws
-    if settings.learn_concentration:
-        a, b = pairs
-        levels = pair_levels(model, a, b)
-        _, doubt = pair_evidence(model, b, levels)
-        p = found.pair_probability
-        free = np.maximum(1e-300, np.minimum(found.alone[a] + p, 1.0) * np.minimum(found.alone[b] + p, 1.0))
-        near = free > _HARDLY_FREE
-        against = (doubt - np.log(free) - tilt_of(model, a, b))[near]
-        noises = draw_noises(
-            model, b[near], levels[near], against, learned.evidence.noise, learned.n, learned.log_new, n_draws, rng,
-            anchored=learned.evidence.relations.n_classes > 0,
-        )  # fmt: skip
     for drawn in noises:
         now = with_noise(model, drawn.noise)
         if occupancy.n_individuals is None:
@@ -264,7 +344,7 @@ def _alone(model: BlockModel, log_h: FloatArray, record: int) -> float:
     return float(np.exp(others + log_h[1:] - top).sum() / np.exp(everyone + log_h - top).sum())
 
 
-def _mixture(moments: list[tuple[float, float]], n_records: int, fixed: int | None) -> Interval:
+def _mixture(moments: Sequence[tuple[float, float]], n_records: int, fixed: int | None) -> Interval:
     """Mean and central 90 % interval of the mixture of normals with these moments; n is whole, so are its ends."""
     mean, variance = np.array(moments).T
     sd = np.sqrt(variance)
@@ -278,12 +358,12 @@ def _mixture(moments: list[tuple[float, float]], n_records: int, fixed: int | No
     return Interval(float(np.clip(mean.mean(), low, high)), low, high)
 
 
-def _quantiles(draws: list[float]) -> Interval:
+def _quantiles(draws: Sequence[float]) -> Interval:
     low, middle, high = np.quantile(draws, [(1.0 - INTERVAL) / 2, 0.5, (1.0 + INTERVAL) / 2])
     return Interval(float(middle), float(low), float(high))
 
 
-def _r_hat(chain_n: list[FloatArray]) -> float:
+def _r_hat(chain_n: Sequence[FloatArray]) -> float:
     """Potential scale reduction of the number of blocks, over chains and all kept sweeps."""
     if not chain_n or chain_n[0].size == 0:
         return 1.0

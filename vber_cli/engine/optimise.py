@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from vber_cli.engine import cavi
 from vber_cli.engine.block_kernels import blocks_weight_kernel
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.cavi import Fit, Linkage, Sweep
+from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.family import Family, bound_records
 from vber_cli.engine.feasible import fit_in, keep_apart, may_join
@@ -27,6 +29,7 @@ from vber_cli.model.prior import Prior
 from vber_cli.model.types import IntArray, Records
 
 _MAX_ROUNDS = 20
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class Limits:
     max_sweeps: int
     tol: float
     threads: int
+    checkpoints: Checkpoints = NO_CHECKPOINTS
 
 
 def optimise(
@@ -122,7 +126,7 @@ def optimise(
     start
         φ to sweep from before the first moves; None starts from greedy merges.
     limits
-        Of the sweeps.
+        Of the sweeps. Once the time is up no further round begins, and sweeps end unconverged.
     on_step
         Called after every step.
 
@@ -141,30 +145,52 @@ def optimise(
             graph = _with_blocks(graph, label)
         loop.begin(label)
     elif start is not None:
-        fitted = loop.first_sweeps(start)
+        fitted = loop.kept("first sweeps", lambda: loop.first_sweeps(start))
         if not fitted.converged:
             return Optimum(fitted, loop.bound, False)
         label = _as_members(argmax_labels(fitted.linkage))
         graph = _with_blocks(graph, label)
     begun = loop.bound
-    label = loop.moves(graph, label, greedy=start is None)
+    label = loop.kept("moves", lambda: loop.moves(graph, label, greedy=start is None))
     if len(np.unique(label)) > n_individuals:
         label = _force(model, pairs, relabel(label), n_individuals)
         if constraints.any:
             return Optimum(loop.settle(fit_in(constraints, label, n_individuals)), loop.bound, True)
         return Optimum(loop.sweep(_keep_largest(records, label, n_individuals)), loop.bound, True)
     # if no move was accepted the soft φ stays, which may be worth more than its own labels
-    best = fitted if fitted is not None and loop.bound <= begun else loop.settle(label)
+    best = fitted if fitted is not None and loop.bound <= begun else loop.kept("sweeps", lambda: loop.settle(label))
     for _ in range(_MAX_ROUNDS):
-        if not best.converged:
+        if not best.converged or limits.checkpoints.time_is_up():
             break
         before = loop.bound
         found = _as_members(argmax_labels(best.linkage, constraints))
-        label = loop.moves(_with_blocks(graph, found), found, greedy=False)
+        label = loop.kept("moves", lambda found=found: loop.moves(_with_blocks(graph, found), found, greedy=False))  # type: ignore[misc]
         if loop.bound <= before:
             break
-        best = loop.settle(label)
+        best = loop.kept("sweeps", lambda label=label: loop.settle(label))  # type: ignore[misc]
     return Optimum(best, loop.bound, False)
+
+
+class _WithSteps(Checkpoints):
+    """Checkpoints of sweeps whose steps are told later, and are a part of their state until then."""
+
+    def __init__(self, checkpoints: Checkpoints, steps: list[Step]) -> None:
+        self._checkpoints, self._steps = checkpoints, steps
+
+    def begun(self, start: T) -> tuple[int, T]:
+        """The state, and the steps that led to it."""
+        steps: tuple[Step, ...] = ()
+        done, (state, steps) = self._checkpoints.begun((start, steps))
+        self._steps[:] = steps
+        return done, state
+
+    def round_done(self, number: int, state: object) -> None:
+        """The same with the steps."""
+        self._checkpoints.round_done(number, (state, tuple(self._steps)))
+
+    def time_is_up(self) -> bool:
+        """As the run says."""
+        return self._checkpoints.time_is_up()
 
 
 class _Loop:
@@ -187,6 +213,15 @@ class _Loop:
         self.bound = -np.inf
         self.beyond = 0.0  # what the full model adds to the symmetrised ELBO of the present partition
 
+    def kept(self, name: str, work: Callable[[], T]) -> T:
+        """A step of the run, with the bound it led to."""
+
+        def make() -> tuple[T, tuple[int, float, float]]:
+            return work(), (self.sweeps_done, self.bound, self.beyond)
+
+        made, (self.sweeps_done, self.bound, self.beyond) = self.limits.checkpoints.step(name, make)
+        return made
+
     def begin(self, label: IntArray) -> None:
         """Take the bound of a partition as the one to raise, if it has no more than K individuals."""
         tidy = relabel(label)
@@ -195,13 +230,17 @@ class _Loop:
             elbo, self.bound = self._weigh(tidy)
             self.beyond = self.bound - symmetrised(elbo, self.n_individuals, n)
 
-    def sweep(self, start: Linkage, on_step: Callable[[Step], None] | None = None, family: Family | None = None) -> Fit:
-        """CAVI sweeps to tolerance from a given φ."""
+    def sweep(self, start: Linkage, untold: list[Step] | None = None, family: Family | None = None) -> Fit:
+        """CAVI sweeps to tolerance from a given φ; steps are told, or added to those `untold`."""
+        checkpoints = self.limits.checkpoints
+        on_step = self.on_step
+        if untold is not None:
+            checkpoints, on_step = _WithSteps(checkpoints, untold), untold.append
         n = min(start.n_stored, self.n_individuals)
 
         def on_sweep(sweep: Sweep) -> None:
             self.bound = symmetrised(sweep.elbo, self.n_individuals, n) + self.beyond
-            (on_step or self.on_step)(Step("sweep", self.bound, sweep.elbo, sweep.max_change, n))
+            on_step(Step("sweep", self.bound, sweep.elbo, sweep.max_change, n))
 
         fitted = cavi.fit(
             self.records,
@@ -213,6 +252,7 @@ class _Loop:
             on_sweep=on_sweep,
             local_step=cavi.local if family is None else family.local,
             entropy_of=cavi.entropy if family is None else family.entropy,
+            checkpoints=checkpoints,
         )
         self.sweeps_done += fitted.n_sweeps
         return Fit(fitted.linkage, fitted.counts, fitted.elbo, self.sweeps_done, fitted.converged)
@@ -231,7 +271,7 @@ class _Loop:
         n is that of the labels they end in: individuals that share a record would be counted as many times over.
         """
         steps: list[Step] = []
-        fitted = self.sweep(start, steps.append)
+        fitted = self.sweep(start, steps)
         label = argmax_labels(fitted.linkage)
         n = int(label.max(initial=0)) + 1
         if n <= self.n_individuals:

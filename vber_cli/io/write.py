@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,16 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from vber_cli.errors import OutputError
+from vber_cli.io.lock import OutputLock
 from vber_cli.io.schema import RESULT_VERSION, with_metadata
+from vber_cli.io.siblings import RESULT_KEY, SUMMARY, foreign_entry, make_sibling, recover, remove_result, sibling
 
-SUMMARY = "summary.json"
-_RESULT_KEY = "result"
-# Files that a result may hold although its summary does not list them.
-_TABLES = (
-    "phi", "lambda", "individuals", "assignments", "links", "trace", "codebook", "records", "values", "similar",
-    "draws", "iterations",
-)  # fmt: skip
-_KNOWN_FILES = frozenset({SUMMARY, "report.html", "model.json"} | {f"{name}.parquet" for name in _TABLES})
+_SPARE_BYTES = 1 << 20  # that should be left on the disk
 
 
 class TableWriter:
@@ -63,7 +57,7 @@ class ResultDirectory:
 
     Everything is written to a hidden sibling of `path`. `commit` renames it; leaving the block without a commit
     removes it. What was at `path` before stays as it was until the commit, and is then removed file by file, only
-    what vber wrote.
+    what vber wrote. Inside the block no other run can write there, and what dead runs left has been cleared up.
 
     Parameters
     ----------
@@ -72,10 +66,15 @@ class ResultDirectory:
     force
         Whether an older result there may be replaced.
 
+    Attributes
+    ----------
+    restored
+        Whether a run had died while it replaced the result, so that the older one was put back.
+
     Raises
     ------
     OutputError
-        The place is taken by something that may not be replaced, or cannot be written to.
+        The place is taken by something that may not be replaced, or by another run, or cannot be written to.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, force: bool) -> None:
@@ -91,28 +90,63 @@ class ResultDirectory:
         self._writers: list[TableWriter] = []
         self._summary: dict[str, Any] | None = None
         self._created: list[Path] = []
+        self._lock: OutputLock | None = None
+        self.restored = False
 
     def __enter__(self) -> ResultDirectory:
-        with writing(self._shown):
-            for parent in reversed([p for p in self.path.parents if not p.exists()]):
-                parent.mkdir(exist_ok=True)
-                self._created.append(parent)
-            self._temporary = _make_sibling(self.path, "tmp")
+        try:
+            with writing(self._shown):
+                for parent in reversed([p for p in self.path.parents if not p.exists()]):
+                    parent.mkdir(exist_ok=True)
+                    self._created.append(parent)
+                self._lock = OutputLock(self.path, self._shown)
+                if self._lock.held:
+                    self.restored = recover(self.path)
+                self._check_place()
+                self._temporary = make_sibling(self.path, "tmp")
+        except BaseException:
+            self._leave()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._temporary is None:
-            return
         for writer in self._writers:
             with contextlib.suppress(OutputError, OSError, pa.ArrowException):
                 writer.close()
-        shutil.rmtree(self._temporary, ignore_errors=True)
-        self._temporary = None
-        for parent in reversed(self._created):
-            with contextlib.suppress(OSError):
-                parent.rmdir()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Remove what is unfinished, free the lock, and remove the directories made for nothing."""
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+        if not self.path.exists():
+            for parent in reversed(self._created):
+                with contextlib.suppress(OSError):
+                    parent.rmdir()
+
+    def check_space(self, n_bytes: float) -> None:
+        """Refuse to go on where the disk has no room for so many bytes.
+
+        Raises
+        ------
+        OutputError
+            There is less.
+        """
+        assert self._temporary is not None, "the result directory is not open"
+        with writing(self._shown):
+            free = shutil.disk_usage(self._temporary).free
+        if free < n_bytes + _SPARE_BYTES:
+            raise OutputError(
+                f"{self._shown}: the result may need {n_bytes / 2**20:,.1f} MiB, and its disk has "
+                f"{free / 2**20:,.1f} MiB left",
+                "free space, or name another place with --out",
+            )
 
     def writer(self, table_name: str, schema: pa.Schema, metadata: Mapping[str, str]) -> TableWriter:
         """Start `<table_name>.parquet`.
@@ -154,7 +188,7 @@ class ResultDirectory:
         self._writers.clear()
         summary = dict(self._summary or {})
         files = sorted({SUMMARY, *os.listdir(temporary)})
-        summary[_RESULT_KEY] = {"format": "vber result", "version": RESULT_VERSION, "files": files}
+        summary[RESULT_KEY] = {"format": "vber result", "version": RESULT_VERSION, "files": files}
         self._dump(temporary / SUMMARY, summary)
         with writing(self._shown):
             for entry in temporary.iterdir():
@@ -166,21 +200,19 @@ class ResultDirectory:
 
     def _replace(self, temporary: Path) -> None:
         with writing(self._shown):
-            old: Path | None = None
-            if self.path.exists():
-                old = _sibling(self.path, "old")
-                os.rename(self.path, old)
+            old = sibling(self.path, "old")
             try:
+                if self.path.exists():
+                    os.rename(self.path, old)
                 os.rename(temporary, self.path)
-            except OSError:
-                if old is not None:
+            except BaseException:  # a signal may come in between as well
+                if old.exists() and not self.path.exists():
                     os.rename(old, self.path)
                 raise
             with contextlib.suppress(OSError):
                 _flush(self.path.parent)
-        if old is not None:
-            with contextlib.suppress(OSError):
-                _remove_result(old)
+        with contextlib.suppress(OSError):
+            remove_result(old)
 
     def _inside(self, name: str) -> Path:
         if self._temporary is None:
@@ -215,7 +247,7 @@ class ResultDirectory:
             raise OutputError(
                 f"{shown}: exists already.", "Name another directory with --out, or replace with --force."
             )
-        foreign = _foreign_entry(path, entries)
+        foreign = foreign_entry(path, entries)
         if foreign is not None:
             raise OutputError(
                 f"{shown}: holds {foreign!r}, which is not part of a vber result; --force replaces nothing else.",
@@ -230,41 +262,6 @@ class ResultDirectory:
             raise OutputError(
                 f"{self._shown}: the directory {parent} cannot be written to.", "Name another place with --out."
             )
-
-
-def _foreign_entry(path: Path, entries: list[str]) -> str | None:
-    """Return the first entry of a directory that no vber result holds; the summary tells what belongs to it."""
-    try:
-        summary = json.loads((path / SUMMARY).read_text("utf-8"))
-    except (OSError, ValueError):
-        return next((entry for entry in entries if entry != SUMMARY), SUMMARY)
-    if not isinstance(summary, dict):
-        return SUMMARY
-    result = summary.get(_RESULT_KEY)
-    listed = result.get("files") if isinstance(result, dict) else None
-    own = _KNOWN_FILES | {name for name in (listed if isinstance(listed, list) else []) if isinstance(name, str)}
-    return next((entry for entry in entries if entry not in own or not (path / entry).is_file()), None)
-
-
-def _remove_result(path: Path) -> None:
-    """Remove a result file by file, so that nothing else can go with it."""
-    entries = sorted(os.listdir(path))
-    if _foreign_entry(path, entries) is None:
-        for entry in entries:
-            os.unlink(path / entry)
-    os.rmdir(path)
-
-
-def _sibling(path: Path, kind: str) -> Path:
-    return path.with_name(f".{path.name}.vber-{kind}-{secrets.token_hex(4)}")
-
-
-def _make_sibling(path: Path, kind: str) -> Path:
-    while True:
-        sibling = _sibling(path, kind)
-        with contextlib.suppress(FileExistsError):
-            sibling.mkdir()
-            return sibling
 
 
 def _flush(path: Path) -> None:

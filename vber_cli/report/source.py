@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from vber_cli.errors import InputError
 from vber_cli.io.schema import record_columns
-from vber_cli.io.write import SUMMARY
+from vber_cli.io.siblings import SUMMARY
 from vber_cli.results.open_result import OpenResult, plain_text
 
 FloatArray = NDArray[np.float64]

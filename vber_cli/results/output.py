@@ -32,6 +32,29 @@ class Written:
     phi_outside: float
 
 
+# Bytes on disk of a result, compressed: once, by record, by record and field, by link, and by byte of distinct values.
+_FIXED, _BY_RECORD, _BY_CELL, _BY_LINK, _BY_TEXT = 1.5e5, 64.0, 24.0, 48.0, 2.0
+_RECORDS_SHARE = 0.15  # of a cell's bytes, in records.parquet
+
+
+def estimate_bytes(encoded: Encoded, n_links: int = 0, *, with_records: bool) -> float:
+    """About how large a result will be on disk, by its rows and columns.
+
+    Parameters
+    ----------
+    encoded
+        The records.
+    n_links
+        Pairs in links.parquet at most.
+    with_records
+        Whether records.parquet is among the tables.
+    """
+    n, n_fields = encoded.records.codes.shape
+    text = float(sum(values.nbytes for values in encoded.codebook.values))
+    cell = _BY_CELL if with_records else _BY_CELL * (1.0 - _RECORDS_SHARE)
+    return float(_FIXED + n * (_BY_RECORD + cell * n_fields) + _BY_LINK * n_links + _BY_TEXT * text)
+
+
 def write_tables(
     result: ResultDirectory,
     options: MergeOptions,

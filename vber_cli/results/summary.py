@@ -73,7 +73,7 @@ def summarise(
             }
             for d, database in enumerate(databases)
         ],
-        "options": {key: value for key, value in options.to_dict().items() if key not in ("files", "out")},
+        "options": {key: value for key, value in options.to_dict().items() if key not in ("files", "out", "resume")},
         "config_digest": provenance.config_digest,
         "codebook_checksum": encoded.codebook.checksum,
         "versions": versions(),

@@ -37,10 +37,11 @@ from vber_cli.model import evidence
 from vber_cli.model.constraints import Constraints, TooFewIndividualsError, allowed_pairs, n_free_pairs
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.order import canonical_order, in_order
-from vber_cli.model.prior import DEFAULT_CONCENTRATION, make_prior
+from vber_cli.model.prior import DEFAULT_CONCENTRATION, Prior, make_prior
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.progress import Progress
 from vber_cli.provenance import Provenance
+from vber_cli.results.earlier import Earlier, read_earlier
 from vber_cli.results.model_files import write_model
 from vber_cli.results.output import write_tables
 from vber_cli.results.summary import Search, summarise
@@ -79,20 +80,24 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
     if not options.moves and options.K is None:
         raise UsageError("--no-moves needs a fixed number of individuals", "give one with --K, or leave out --no-moves")
     with ResultDirectory(options.out, force=options.force) as result:
+        earlier = None if options.start_from is None else read_earlier(options.start_from)
         databases, encoded, decisions = _read(options, run, stdin)
         compared = _compare(options, run, encoded, [d.name for d in databases])
+        if earlier is not None:
+            earlier.check_fields(encoded.codebook.fields, [kind.kind for kind in compared.types])
         order = canonical_order(compared.records, *decisions.keys())
         constraints = constraints_in_order(decisions, encoded.records, order, encoded, options.K)
         _check_options(options, run, compared.records)
         trace: list[tuple[Step, float]] = []
         try:
-            found, search = _infer(options, run, encoded.records, compared, order, constraints, trace)
+            learning = Learning(earlier, [d.name for d in databases])
+            found, search = _infer(options, run, encoded.records, compared, order, constraints, trace, learning)
         except TooFewIndividualsError as error:
             raise too_few(error) from None
         learned = _hyperparameters(found, search, compared.records)
         provenance = Provenance.of(
             options.seed,
-            options.digest(decisions.digests),
+            options.digest([*decisions.digests, *([] if earlier is None else [f"start_from:{earlier.digest}"])]),
             [d.name for d in databases],
             [d.digest() for d in databases],
         )
@@ -105,6 +110,7 @@ def run_merge(options: MergeOptions, progress: Progress, *, stdin: BinaryIO | No
         summary = {
             **summarise(options, provenance, databases, encoded, compared, found, search, written),
             "constraints": summary_of(decisions, constraints),
+            "start_from": None if earlier is None else {"name": Path(earlier.path).name, "sha256": earlier.digest},
             "warnings": run.warnings,
             "seconds": run.timings,
             "peak_memory_bytes": peak_memory(),
@@ -168,6 +174,32 @@ def estimate_memory(records: Records) -> float:
     return 150e6 + n * (f * 40.0 + 250.0) + 40.0 * float(records.n_values.sum())
 
 
+@dataclass(frozen=True)
+class Learning:
+    """How learning begins: with a first guess and from there anew, or with what an earlier result has learned.
+
+    Attributes
+    ----------
+    earlier
+        The result of --start-from, if any.
+    databases
+        Names of the databases at hand.
+    """
+
+    earlier: Earlier | None
+    databases: list[str]
+
+    def learn(
+        self, records: Records, prior: Prior, compared: Comparison, settings: Settings, candidates: Candidates
+    ) -> infer.Learned:
+        """Learn the hyperparameters of the records, which stand in the engine's order."""
+        guess = infer.first_guess(records, prior, compared.similar, settings, candidates.constraints)
+        if self.earlier is None:
+            return infer.learn_from(records, candidates.find, guess, settings)
+        start = self.earlier.start(guess, records, self.databases, settings.occupancy)
+        return infer.learn_on(records, candidates.find, start, settings)
+
+
 def _infer(
     options: MergeOptions,
     run: Run,
@@ -176,6 +208,7 @@ def _infer(
     order: LongArray,
     constraints: Constraints,
     trace: list[tuple[Step, float]],
+    learning: Learning,
 ) -> tuple[infer.Result, Search | None]:
     records, as_read = in_order(compared.records, order), in_order(encoded, order)
     threads = options.threads or os.cpu_count() or 1
@@ -204,8 +237,7 @@ def _infer(
     candidates = Candidates(records, compared, order, settings.occupancy, constraints, options.seed, threads)
     with run.phase("learn") as phase:
         settings = replace(settings, on_round=phase.advance)
-        start_from = infer.first_guess(records, prior, compared.similar, settings, constraints)
-        learned = infer.learn_from(records, candidates.find, start_from, settings)
+        learned = learning.learn(records, prior, compared, settings, candidates)
     alpha = learned.hyperparameters.evidence.prior.concentration
     shown_prior = make_prior(as_read, options.prior, alpha)
     with run.phase("certify"):
@@ -221,8 +253,7 @@ def _infer(
     search = Search(learned, certificate, candidates.plan, len(learned.pairs), candidates.pairs.compared, possible)
     if found.optimum.forced:
         free_k = replace(settings, occupancy=replace(settings.occupancy, n_individuals=None), on_round=lambda: None)
-        start_from = infer.first_guess(records, prior, compared.similar, free_k, constraints)
-        free = infer.learn_from(records, candidates.find, start_from, free_k)
+        free = learning.learn(records, prior, compared, free_k, candidates)
         run.warn(
             f"--K {options.K:,} is fewer than the data show: about {free.hyperparameters.n:,.0f} individuals are "
             f"recorded; records were forced into {options.K:,}"
@@ -255,7 +286,7 @@ class Candidates:
         seed: int,
         threads: int,
     ) -> None:
-        self._records, self._occupancy, self._constraints = records, occupancy, constraints
+        self._records, self._occupancy, self.constraints = records, occupancy, constraints
         self._seed, self._threads = seed, threads
         self._key_codes = np.ascontiguousarray(compared.key_codes[order])
         self._key_field = compared.key_field
@@ -272,7 +303,7 @@ class Candidates:
         threshold = choose_threshold(scorer, self._even(now), self._seed)
         self.plan = make_plan(columns, entropy, evidence.mismatch_evidence(prior), threshold, self._seed)
         found = join(self._key_codes, self.plan, scorer, threshold, self._threads)
-        self.pairs = Pairs(*allowed_pairs(self._constraints, (found.a, found.b)), found.compared)
+        self.pairs = Pairs(*allowed_pairs(self.constraints, (found.a, found.b)), found.compared)
         return self.pairs.a, self.pairs.b
 
     def _even(self, now: Hyperparameters) -> float:
@@ -287,7 +318,7 @@ class Candidates:
         def evidence_of(a: IntArray, b: IntArray) -> FloatArray:
             first, second = np.minimum(a, b), np.maximum(a, b)
             link, doubt = pair_evidence(model, second, pair_levels(model, first, second))
-            known = self._constraints.standing(a, b)
+            known = self.constraints.standing(a, b)
             free = link - doubt + tilt_of(model, first, second)
             return np.where(known == 0, free, known * CERTAIN_LOG_ODDS)
 

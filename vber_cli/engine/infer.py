@@ -109,6 +109,25 @@ def learn_from(
     return Learned(now, pairs, noise_bic, relation_bic)
 
 
+def learn_on(
+    records: Records,
+    find_pairs: Callable[[Hyperparameters], tuple[IntArray, IntArray]],
+    start: Hyperparameters,
+    settings: Settings,
+) -> Learned:
+    """Learn on from what an earlier run has learned; neither noise classes nor relations are chosen anew.
+
+    Parameters
+    ----------
+    records, find_pairs, settings
+        As in `learn_from`.
+    start
+        Everything that was learned earlier. Where there are relations, the noise stays as it is.
+    """
+    pairs = with_levels(block_model(records, start.evidence), find_pairs(start))
+    return Learned(learn(records, pairs, start, settings, watch_databases=True), pairs, {}, {})
+
+
 @dataclass(frozen=True)
 class Result:
     """Everything that is written out, in the engine's order of the records.

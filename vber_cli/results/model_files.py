@@ -29,7 +29,7 @@ from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior, value_pointers
 from vber_cli.model.relations import Relations
 from vber_cli.model.similar import SimilarValues
-from vber_cli.model.types import IntArray, LongArray, Records
+from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.results.open_result import OpenResult, plain_text
 
 MODEL = "model.json"
@@ -61,6 +61,36 @@ class StoredModel:
     values: tuple[pa.DictionaryArray, ...]
     learned: Hyperparameters
     linked: bool
+
+
+@dataclass(frozen=True)
+class LearnedAlone:
+    """What model.json holds: everything that was learned but θ and the similar values, which are about the values.
+
+    Attributes
+    ----------
+    fields, types, linked
+        As in `StoredModel`.
+    concentration
+        (F,) float64, overall α.
+    noise, relations, dependence, tilt
+        As in `Evidence`.
+    n, log_new, tree, present
+        As in `Hyperparameters`.
+    """
+
+    fields: tuple[str, ...]
+    types: tuple[str, ...]
+    linked: bool
+    concentration: FloatArray
+    noise: Noise
+    relations: Relations
+    dependence: Dependence
+    tilt: FloatArray
+    n: float
+    log_new: float
+    tree: Dependence | None
+    present: tuple[float, ...] | None
 
 
 def write_model(
@@ -211,28 +241,61 @@ def read_model(result: OpenResult) -> StoredModel:
         The result was made without them, or they do not fit each other.
     """
     plain = _read_json(result)
-    fields = tuple(plain["fields"])
+    alone = _learned_alone(result, plain)
+    fields = alone.fields
     try:
         value_ptr = value_pointers(np.array(plain["n_forms"], dtype=np.int64))
         values = result.table("values", schema.VALUES.names)
-        prior = _read_prior(values, fields, value_ptr, np.array(plain["concentration"], dtype=np.float64))
-        whole = ("parent",)
         evidence = Evidence(
-            prior,
-            _from_plain(Noise, plain["noise"]),
+            _read_prior(values, fields, value_ptr, alone.concentration),
+            alone.noise,
             _read_similar(result.table("similar", schema.SIMILAR.names), fields, value_ptr),
+            alone.relations,
+            alone.dependence,
+            alone.tilt,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(result, error) from None
+    learned = Hyperparameters(evidence, alone.n, alone.log_new, alone.tree, alone.present)
+    columns = read_values(result, fields)
+    records = _as_compared(result, fields, columns, values, np.diff(value_ptr))
+    return StoredModel(fields, alone.types, records, columns, learned, alone.linked)
+
+
+def read_learned(result: OpenResult) -> LearnedAlone:
+    """Read what a result has learned, without the values.
+
+    Raises
+    ------
+    InputError
+        The result was made without a model, or it is damaged.
+    """
+    return _learned_alone(result, _read_json(result))
+
+
+def _learned_alone(result: OpenResult, plain: Mapping[str, Any]) -> LearnedAlone:
+    whole = ("parent",)
+    try:
+        return LearnedAlone(
+            tuple(plain["fields"]),
+            tuple(plain["types"]),
+            bool(plain["linked"]),
+            np.array(plain["concentration"], dtype=np.float64),
+            _from_plain(Noise, plain["noise"]),
             _from_plain(Relations, plain["relations"]),
             _from_plain(Dependence, plain["dependence"], whole),
             np.array(plain["tilt"], dtype=np.float64),
+            float(plain["n"]),
+            float(plain["log_new"]),
+            None if plain["tree"] is None else _from_plain(Dependence, plain["tree"], whole),
+            None if plain["present"] is None else tuple(float(n) for n in plain["present"]),
         )
-        present = None if plain["present"] is None else tuple(float(n) for n in plain["present"])
-        tree = None if plain["tree"] is None else _from_plain(Dependence, plain["tree"], whole)
-        learned = Hyperparameters(evidence, float(plain["n"]), float(plain["log_new"]), tree, present)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{result.path / MODEL} is damaged ({error})", "run `vber merge` again") from None
-    columns = read_values(result, fields)
-    records = _as_compared(result, fields, columns, values, np.diff(value_ptr))
-    return StoredModel(fields, tuple(plain["types"]), records, columns, learned, bool(plain["linked"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(result, error) from None
+
+
+def _damaged(result: OpenResult, error: Exception) -> InputError:
+    return InputError(f"{result.path / MODEL} is damaged ({error})", "run `vber merge` again")
 
 
 def _read_json(result: OpenResult) -> dict[str, Any]:

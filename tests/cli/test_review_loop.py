@@ -46,6 +46,11 @@ def run(*command: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
 
 
+def ends_of(pairs: Path) -> set[tuple[str, str]]:
+    rows = csv.DictReader(pairs.read_text(encoding="utf-8-sig").splitlines())
+    return {(row["id_a"], row["id_b"]) for row in rows}
+
+
 def f1(vber: str, result: Path, truth: Path) -> float:
     return float(json.loads(run(vber, "evaluate", result, truth, "--json").stdout)["pairwise"]["f1"])
 
@@ -66,6 +71,10 @@ def test_answers_raise_f1_and_hold(
     assert summary["constraints"]["must_link"]["pairs"] == answers.count("yes")
     assert summary["constraints"]["cannot_link"]["pairs"] == answers.count("no")
     assert summary["start_from"]["name"] == "out"
+    again = tmp_path / "again.csv"
+    assert run(vber, "review", tmp_path / "out", "--out", again, "-n", "1000", "-q").returncode == 0
+    assert len(ends_of(again)) > 0
+    assert not ends_of(decided) & ends_of(again)
 
 
 def test_new_records_start_from_an_earlier_result(

@@ -85,6 +85,7 @@ check: lint
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m vber_cli.cli.reference docs/reference.md
+	$(BIN)/python -m vber_cli.cli.manual docs/man
 	$(BIN)/python -m tests.test_pages
 
 sample: $(VENV)/.installed

@@ -13,7 +13,7 @@ from vber_cli.engine.learn import Hyperparameters
 from vber_cli.errors import InputError
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.types import Records
-from vber_cli.results.model_files import MODEL, LearnedAlone, read_learned
+from vber_cli.results.learned_file import MODEL, LearnedAlone, read_learned
 from vber_cli.results.open_result import OpenResult
 
 

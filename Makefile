@@ -85,7 +85,8 @@ check: lint
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m vber_cli.cli.reference docs/reference.md
-	$(BIN)/python -m tests.test_readme
+	$(BIN)/python -m vber_cli.cli.manual docs/man
+	$(BIN)/python -m tests.test_pages
 
 sample: $(VENV)/.installed
 	$(BIN)/python sample_data/make_sample.py sample_data

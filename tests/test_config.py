@@ -30,10 +30,12 @@ OTHER = {
     "dedupe": True,
     "must_link": ("yes.csv",),
     "cannot_link": ("no.csv",),
+    "decisions": ("pairs.csv",),
     "independent": True,
     "max_sweeps": 3,
     "tol": 1e-4,
     "start": "random",
+    "start_from": "before",
     "moves": False,
     "loss": "fp=2,fn=1",
     "link_min": 0.5,
@@ -72,7 +74,7 @@ def test_the_digest_changes_with_what_changes_the_result(name):
         "files", "out", "threads", "max_memory", "max_time", "resume",
         "force", "stdout", "records", "quiet", "verbose", "log_json", "debug",
     }  # fmt: skip
-    manners |= {"must_link", "cannot_link"}  # their content counts, not where it lies
+    manners |= {"must_link", "cannot_link", "decisions", "start_from"}  # their content counts, not where it lies
     assert OPTIONS[name].in_digest == (name not in manners)
 
 
@@ -240,6 +242,12 @@ def test_to_dict_is_plain():
 def test_link_and_dedupe_contradict_each_other():
     with pytest.raises(UsageError, match="--link and --dedupe"):
         MergeOptions(link=True, dedupe=True)
+
+
+@pytest.mark.parametrize("other", [{"moves": False}, {"independent": True}, {"concentration": 0.1}])
+def test_start_from_and_what_would_overrule_it_contradict_each_other(other):
+    with pytest.raises(UsageError, match=f"--start-from and --(no-)?{next(iter(other))} contradict"):
+        MergeOptions(start_from="before", **other)
 
 
 def test_the_content_of_further_files_changes_the_digest():

@@ -38,7 +38,9 @@ class Decisions:
     sole, within_only
         As in `model.constraints`.
     files
-        By option, must_link and cannot_link, what was read.
+        For must_link and cannot_link what was read; a file of --decisions stands under both.
+    filled_in
+        Paths of the files of --decisions.
     pairs
         By option, (P,) and (P,) records in the order of the inputs.
     """
@@ -47,6 +49,7 @@ class Decisions:
     sole: np.ndarray
     within_only: bool
     files: dict[str, list[DecidedPairs]]
+    filled_in: tuple[str, ...] = ()
     pairs: dict[str, tuple[IntArray, IntArray]] = field(default_factory=dict)
 
     @property
@@ -63,12 +66,23 @@ class Decisions:
     def notes(self) -> list[str]:
         """What to tell once the pairs are resolved."""
         out = []
+        for yes, no in zip(*(self._filled_in(option) for option, _, _ in _FILES), strict=True):
+            decided = f"{_pairs(len(yes.ids))} decided as together, {len(no.ids):,} as apart, {yes.n_open:,} left open"
+            out.append(f"{yes.path}: {decided}")
         for option, _, word in _FILES:
             for file in self.files[option]:
+                if file.path in self.filled_in:
+                    continue
                 aside = f"; {file.n_other:,} other rows are left aside" if file.n_other else ""
-                n = len(file.ids)
-                out.append(f"{file.path}: {n:,} pair{'s' if n != 1 else ''} decided as {word}{aside}")
+                out.append(f"{file.path}: {_pairs(len(file.ids))} decided as {word}{aside}")
         return out
+
+    def _filled_in(self, option: str) -> list[DecidedPairs]:
+        return [file for file in self.files[option] if file.path in self.filled_in]
+
+
+def _pairs(n: int) -> str:
+    return f"{n:,} pair{'s' if n != 1 else ''}"
 
 
 def read_decisions(options: MergeOptions, names: Sequence[str]) -> Decisions:
@@ -90,7 +104,7 @@ def read_decisions(options: MergeOptions, names: Sequence[str]) -> Decisions:
     """
     given = [
         f"--{name.replace('_', '-')}"
-        for name in ("no_duplicates", "link", "dedupe", "must_link", "cannot_link")
+        for name in ("no_duplicates", "link", "dedupe", "must_link", "cannot_link", "decisions")
         if getattr(options, name)
     ]
     if given and not options.moves:
@@ -110,8 +124,14 @@ def read_decisions(options: MergeOptions, names: Sequence[str]) -> Decisions:
             "--link needs two databases, and there is one", "name another, or leave out --link to find duplicates"
         )
     sole = np.array([options.link or name in options.no_duplicates for name in names], dtype=np.bool_)
-    files = {option: [read_decided(path, wanted) for path in getattr(options, option)] for option, wanted, _ in _FILES}
-    return Decisions(tuple(names), sole, options.dedupe and len(names) > 1, files)
+    files = {
+        option: [
+            *(read_decided(path, wanted) for path in getattr(options, option) if path not in options.decisions),
+            *(read_decided(path, wanted, filled_in=True) for path in options.decisions),
+        ]
+        for option, wanted, _ in _FILES
+    }
+    return Decisions(tuple(names), sole, options.dedupe and len(names) > 1, files, options.decisions)
 
 
 def resolve(decisions: Decisions, encoded: Encoded) -> None:

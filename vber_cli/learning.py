@@ -50,7 +50,7 @@ class Candidates:
         threads: int,
         checkpoints: Checkpoints = NO_CHECKPOINTS,
     ) -> None:
-        self._records, self._occupancy, self._constraints = records, occupancy, constraints
+        self._records, self._occupancy, self.constraints = records, occupancy, constraints
         self._seed, self._threads, self._checkpoints = seed, threads, checkpoints
         self._key_codes, self._key_field = np.ascontiguousarray(key_codes), key_field
         self.plan = Plan((), 1.0, True)
@@ -66,7 +66,7 @@ class Candidates:
         threshold = choose_threshold(scorer, self._even(now), self._seed)
         plan = self._plan(now, threshold)
         found = join(self._key_codes, plan, scorer, threshold, self._threads)
-        return plan, Pairs(*allowed_pairs(self._constraints, (found.a, found.b)), found.compared)
+        return plan, Pairs(*allowed_pairs(self.constraints, (found.a, found.b)), found.compared)
 
     def pilot(self, now: Hyperparameters) -> LongArray:
         """Rows of a part of the records that is enough to learn from."""
@@ -78,7 +78,7 @@ class Candidates:
         """The same search among some of the records."""
         part = self._records.part(rows)
         return Candidates(
-            part, self._key_codes[rows], self._key_field, occupancy, self._constraints, self._seed, self._threads,
+            part, self._key_codes[rows], self._key_field, occupancy, self.constraints, self._seed, self._threads,
             self._checkpoints,
         )  # fmt: skip
 
@@ -104,7 +104,7 @@ class Candidates:
         def evidence_of(a: IntArray, b: IntArray) -> FloatArray:
             first, second = np.minimum(a, b), np.maximum(a, b)
             link, doubt = pair_evidence(model, second, pair_levels(model, first, second))
-            known = self._constraints.standing(a, b)
+            known = self.constraints.standing(a, b)
             free = link - doubt + tilt_of(model, first, second)
             return np.where(known == 0, free, known * CERTAIN_LOG_ODDS)
 

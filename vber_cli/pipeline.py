@@ -24,7 +24,7 @@ from vber_cli.encode.codebook import Encoded
 from vber_cli.encode.comparison import Comparison, compare, types_asked_for
 from vber_cli.engine import infer
 from vber_cli.engine.block_model import exact_evidence
-from vber_cli.engine.learn import Hyperparameters, Settings
+from vber_cli.engine.learn import MAX_ROUNDS, Hyperparameters, Settings
 from vber_cli.engine.optimise import Step
 from vber_cli.errors import BudgetError, UsageError
 from vber_cli.io.tables import Database
@@ -34,10 +34,11 @@ from vber_cli.learning import Candidates, learn
 from vber_cli.model.constraints import Constraints, TooFewIndividualsError, n_free_pairs
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.order import canonical_order, in_order
-from vber_cli.model.prior import DEFAULT_CONCENTRATION, make_prior
+from vber_cli.model.prior import DEFAULT_CONCENTRATION, Prior, make_prior
 from vber_cli.model.types import LongArray, Records
 from vber_cli.progress import Progress
 from vber_cli.provenance import Provenance
+from vber_cli.results.earlier import Earlier, read_earlier
 from vber_cli.results.model_files import write_model
 from vber_cli.results.output import estimate_bytes, write_tables
 from vber_cli.results.summary import Search, summarise
@@ -103,22 +104,27 @@ def run_merge(
     ):  # fmt: skip
         if result.restored:
             progress.note(f"a run died while it replaced {options.out}: the older result is back")
+        earlier = None if options.start_from is None else read_earlier(options.start_from)
         databases, encoded, decisions = _read(options, run, stdin)
+        read_beside = [*decisions.digests, *([] if earlier is None else [f"start_from:{earlier.digest}"])]
         provenance = Provenance.of(
             options.seed,
-            options.digest(decisions.digests),
+            options.digest(read_beside),
             [d.name for d in databases],
             [d.digest() for d in databases],
         )
-        journal.begin(identity_of(options, OPTIONS, provenance, decisions.digests), OPTIONS)
+        journal.begin(identity_of(options, OPTIONS, provenance, read_beside), OPTIONS)
         result.check_space(estimate_bytes(encoded, with_records=options.records))
         compared = _compare(options, run, encoded, [d.name for d in databases], journal)
+        if earlier is not None:
+            earlier.check_fields(encoded.codebook.fields, [kind.kind for kind in compared.types])
         order = canonical_order(compared.records, *decisions.keys())
         constraints = constraints_in_order(decisions, encoded.records, order, encoded, options.K)
         _check_options(options, run, compared.records)
         journal.share(similar=compared.similar, constraints=constraints)
         try:
-            found, search = _infer(options, run, encoded.records, compared, order, constraints, journal)
+            learning = Learning(earlier, [d.name for d in databases])
+            found, search = _infer(options, run, encoded.records, compared, order, constraints, journal, learning)
         except TooFewIndividualsError as error:
             raise too_few(error) from None
         learned = _hyperparameters(found, search, compared.records)
@@ -141,6 +147,7 @@ def run_merge(
             "complete": converged and not journal.cut,
             "stopped_by": "max-time" if journal.cut else None if converged else "max-sweeps",
             "constraints": summary_of(decisions, constraints),
+            "start_from": None if earlier is None else {"name": Path(earlier.path).name, "sha256": earlier.digest},
             "warnings": run.warnings,
             "seconds": run.timings,
             "peak_memory_bytes": peak_memory(),
@@ -210,6 +217,33 @@ def estimate_memory(records: Records) -> float:
     return 150e6 + n * (f * 40.0 + 250.0) + 40.0 * float(records.n_values.sum())
 
 
+@dataclass(frozen=True)
+class Learning:
+    """How learning begins: with a first guess and from there anew, or with what an earlier result has learned.
+
+    Attributes
+    ----------
+    earlier
+        The result of --start-from, if any.
+    databases
+        Names of the databases at hand.
+    """
+
+    earlier: Earlier | None
+    databases: list[str]
+
+    def learn(
+        self, records: Records, prior: Prior, compared: Comparison, settings: Settings, candidates: Candidates
+    ) -> infer.Learned:
+        """Learn the hyperparameters of the records, which stand in the engine's order."""
+        guess = infer.first_guess(records, prior, compared.similar, settings, candidates.constraints)
+        if self.earlier is None:
+            return learn(records, candidates, guess, settings)
+        start = self.earlier.start(guess, records, self.databases, settings.occupancy)
+        known = infer.Learned(start, infer.NO_PAIRS, {}, {})
+        return infer.learn_on(records, candidates.find, known, settings, max_rounds=MAX_ROUNDS)
+
+
 def _infer(
     options: MergeOptions,
     run: Run,
@@ -218,6 +252,7 @@ def _infer(
     order: LongArray,
     constraints: Constraints,
     journal: Journal,
+    learning: Learning,
 ) -> tuple[infer.Result, Search | None]:
     records, as_read = in_order(compared.records, order), in_order(encoded, order)
     threads = options.threads or os.cpu_count() or 1
@@ -250,11 +285,12 @@ def _infer(
     )  # fmt: skip
     with run.phase("learn") as phase:
         settings = replace(settings, on_round=phase.advance)
-        start_from = infer.first_guess(records, prior, compared.similar, settings, constraints)
         learned, candidates.plan, candidates.pairs = journal.step(
             "learn",
-            lambda: (learn(records, candidates, start_from, settings), candidates.plan, candidates.pairs),
-        )
+            lambda: (
+                learning.learn(records, prior, compared, settings, candidates), candidates.plan, candidates.pairs
+            ),
+        )  # fmt: skip
     alpha = learned.hyperparameters.evidence.prior.concentration
     shown_prior = make_prior(as_read, options.prior, alpha)
     with run.phase("certify"):
@@ -271,8 +307,7 @@ def _infer(
     search = Search(learned, certificate, candidates.plan, len(learned.pairs), candidates.pairs.compared, possible)
     if found.optimum.forced:
         free_k = replace(settings, occupancy=replace(settings.occupancy, n_individuals=None), on_round=lambda: None)
-        start_from = infer.first_guess(records, prior, compared.similar, free_k, constraints)
-        free = journal.step("free", lambda: learn(records, candidates, start_from, free_k))
+        free = journal.step("free", lambda: learning.learn(records, prior, compared, free_k, candidates))
         run.warn(
             f"--K {options.K:,} is fewer than the data show: about {free.hyperparameters.n:,.0f} individuals are "
             f"recorded; records were forced into {options.K:,}"

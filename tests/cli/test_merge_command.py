@@ -44,7 +44,7 @@ def test_quiet_and_verbose_and_json(tmp_path):
     assert verbose[3:7] == [
         "1,234 records in 2 databases",
         "1,000 individuals (90% interval 990 to 1,010)",
-        "77 links",
+        "77 pairs that may be one individual",
         "1 warning, see above",
     ]
     assert verbose[7].startswith("results in 2 (")

@@ -31,10 +31,12 @@ TYPED = {
     "dedupe": ["--dedupe"],
     "must_link": ["--must-link", "yes.csv"],
     "cannot_link": ["--cannot-link", "no.csv"],
+    "decisions": ["--decisions", "pairs.csv"],
     "independent": ["--independent"],
     "max_sweeps": ["--max-sweeps", "3"],
     "tol": ["--tol", "1e-4"],
     "start": ["--start", "random"],
+    "start_from": ["--start-from", "before"],
     "moves": ["--no-moves"],
     "loss": ["--loss", "fp=2,fn=1"],
     "link_min": ["--link-min", ".5"],
@@ -111,10 +113,12 @@ CONTRARY = {
     "dedupe": "dedupe = false",
     "must_link": 'must-link = ["q"]',
     "cannot_link": 'cannot-link = ["q"]',
+    "decisions": 'decisions = ["q"]',
     "independent": "independent = false",
     "max_sweeps": "max-sweeps = 9",
     "tol": "tol = 1e-3",
     "start": 'start = "records"',
+    "start_from": 'start-from = "q"',
     "moves": "moves = true",
     "loss": 'loss = "fp=9"',
     "link_min": "link-min = 0.9",
@@ -133,7 +137,7 @@ CONTRARY = {
 
 def test_words_and_negations_return_to_the_default(merged, tmp_path):
     path = tmp_path / "run.toml"
-    given = OTHER | dict.fromkeys(("dedupe", "quiet", "verbose", "log_json"), False)
+    given = OTHER | dict.fromkeys(("dedupe", "quiet", "verbose", "log_json"), False) | {"start_from": None}
     path.write_text(to_toml(MergeOptions(**given)))
     back = ["--K", "auto", "--concentration", "learned", "--threads", "auto", "--max-memory", "none", "--stdout",
             "none", "--delimiter", "auto", "--encoding", "auto", "--moves", "--records", "--no-force"]  # fmt: skip

@@ -161,8 +161,9 @@ def test_nothing_to_merge() -> None:
         encoded({"a": []}, {"a": []})
     with pytest.raises(InputError, match="No field has a value"):
         encoded({"a": ["", None, "NA"]})
-    with pytest.raises(InputError, match="no column in common"):
+    with pytest.raises(InputError, match="no column in common") as error:
         encoded({"id": ["1"]}, {"id": ["1"]})
+    assert "`vber profile`" in error.value.fix
 
 
 def test_a_field_without_values_is_left_out() -> None:

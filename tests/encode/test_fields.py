@@ -119,7 +119,7 @@ def test_no_common_field_lists_the_columns() -> None:
     with pytest.raises(InputError) as caught:
         mapped(["name", "town"], ["lname", "city"])
     assert "clinic has name, town; police has lname, city" in caught.value.what
-    assert "--map 'police:lname=name'" in caught.value.fix
+    assert "`vber profile`" in caught.value.fix
     with pytest.raises(InputError, match="and 88 more"):
         mapped([f"c{i}" for i in range(100)], ["x"])
 

@@ -47,6 +47,16 @@ def test_a_reviewed_file_counts_as_it_was_decided(tmp_path):
     assert no.databases == (("x", None), (None, "y"))
     assert yes.digest == no.digest
     assert yes.header is None
+    assert yes.n_open == no.n_open == 1
+    assert read_decided(path, YES, filled_in=True) == yes
+
+
+def test_a_filled_in_file_has_decisions(tmp_path):
+    path = written(tmp_path, "id_a,id_b\n1,2\n")
+    assert read_decided(path, YES).n_open == 0
+    with pytest.raises(InputError, match="has no column decision") as error:
+        read_decided(path, YES, filled_in=True)
+    assert "--must-link" in error.value.fix
 
 
 def test_parquet_and_no_rows(tmp_path):

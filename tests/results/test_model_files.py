@@ -24,7 +24,8 @@ from vber_cli.model.relations import Relations
 from vber_cli.model.types import Records
 from vber_cli.provenance import Provenance
 from vber_cli.results import individuals as tables
-from vber_cli.results.model_files import model_fields, read_model, write_model
+from vber_cli.results.learned_file import model_fields
+from vber_cli.results.model_files import read_model, write_model
 from vber_cli.results.open_result import OpenResult
 
 NAMES = ("left", "right")

@@ -166,7 +166,7 @@ def summary_lines(summary: Mapping[str, Any], out: str | None, seconds: float) -
         lines.append(line)
     links = summary.get("n_links")
     if isinstance(links, int):
-        lines.append(f"{links:,} links")
+        lines.append(f"{links:,} pairs that may be one individual")
     warnings = summary.get("warnings")
     if isinstance(warnings, list) and warnings:
         lines.append(f"{len(warnings):,} warning{'s' if len(warnings) != 1 else ''}, see above")

@@ -206,6 +206,16 @@ class MergeOptions:
         in_digest=False,
         check_text=check_name,
     )
+    decisions: tuple[str, ...] = _opt(
+        (),
+        "list",
+        "model",
+        "A file of vber review, filled in: its rows with yes are taken as by --must-link, those with no as by "
+        "--cannot-link. Repeatable.",
+        metavar="FILE",
+        in_digest=False,
+        check_text=check_name,
+    )
     independent: bool = _opt(
         False,
         "flag",
@@ -239,6 +249,17 @@ class MergeOptions:
         "memberships; auto chooses.",
         metavar="NAME",
         choices=("auto", "records", "random"),
+    )
+    start_from: str | None = _opt(
+        None,
+        "text",
+        "inference",
+        "Begin with the noise, the relations and the tree that the result in DIR has learned, and look for no others: "
+        "quick, and what changes is due to new decisions or records alone.",
+        metavar="DIR",
+        none_word="none",
+        in_digest=False,
+        check_text=check_name,
     )
     moves: bool = _opt(
         True,
@@ -360,6 +381,21 @@ class MergeOptions:
             raise UsageError(f"--quiet and {other} contradict each other", f"leave out --quiet or {other}")
         if self.link and self.dedupe:
             raise UsageError("--link and --dedupe contradict each other", "leave out one of them")
+        if self.start_from is not None:
+            self._check_start_from()
+
+    def _check_start_from(self) -> None:
+        """Refuse what would overrule, or never use, what the earlier result has learned."""
+        others = (
+            ("--no-moves", not self.moves),
+            ("--independent", self.independent),
+            ("--concentration", self.concentration is not None),
+        )
+        for other, given in others:
+            if given:
+                raise UsageError(
+                    f"--start-from and {other} contradict each other", f"leave out --start-from or {other}"
+                )
 
     @property
     def loss_weights(self) -> tuple[float, float]:

@@ -131,15 +131,13 @@ def no_common_field(names: Sequence[str], columns: Sequence[Sequence[str]]) -> N
     """Tell that there is no field to compare, listing each database's columns."""
     listed = "; ".join(f"{name} has {_listed(table)}" for name, table in zip(names, columns, strict=True))
     first, other = names[0], names[-1]
-    column = columns[-1][0] if columns[-1] else "COLUMN"
-    field = columns[0][0] if columns[0] else "FIELD"
     if len(names) == 1:
         return NoCommonFieldError(f"{first} has no column to compare: {listed}.", "Name the columns with --fields.")
     return NoCommonFieldError(
         f"{first} and {other} have no column in common: {listed}."
         if len(names) == 2
         else f"The databases have no column in common: {listed}.",
-        f"Say which columns mean the same with --map, as in --map '{other}:{column}={field}'.",
+        "Say which columns mean the same with --map DB:COLUMN=FIELD; `vber profile` with the same files finds them.",
     )
 
 

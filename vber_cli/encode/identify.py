@@ -10,6 +10,8 @@ import pyarrow as pa
 from vber_cli.errors import InputError
 from vber_cli.model.types import IntArray
 
+_DEFUSED = "'"  # in front of what a spreadsheet would take for a formula, as `vber review` writes it
+
 
 class RecordFinder:
     """Finds records by id.
@@ -77,6 +79,12 @@ class RecordFinder:
         return int(found[0])
 
     def _candidates(self, text: str, database: str | None) -> list[int]:
+        found = self._named(text, database)
+        if not found and text.startswith(_DEFUSED):
+            found = self._named(text.removeprefix(_DEFUSED), database)
+        return found
+
+    def _named(self, text: str, database: str | None) -> list[int]:
         if database is not None:
             return self._within(text, self._database[database])
         found = self._within(text, None)

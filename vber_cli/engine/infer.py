@@ -140,7 +140,17 @@ def learn_on(
     *,
     max_rounds: int,
 ) -> Learned:
-    """Go on learning on more records than those that structures were chosen on; parameters as in `learn_from`."""
+    """Learn on from what is known, by a part of the records or from an earlier run; no structure is chosen anew.
+
+    Parameters
+    ----------
+    records, find_pairs, settings
+        As in `learn_from`.
+    learned
+        Everything that is known. Where there are relations, the noise stays as it is.
+    max_rounds
+        At most so many.
+    """
     now = learned.hyperparameters
     pairs = with_levels(block_model(records, now.evidence), find_pairs(now))
     now = settings.checkpoints.step(

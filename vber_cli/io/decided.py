@@ -37,6 +37,8 @@ class DecidedPairs:
         The names of the id columns where these may be a pair themselves, the file having no header; else None.
     n_other
         Rows with another decision, or none.
+    n_open
+        Rows without a decision.
     """
 
     path: str
@@ -46,9 +48,10 @@ class DecidedPairs:
     databases: tuple[tuple[str | None, str | None], ...]
     header: tuple[str, str] | None
     n_other: int
+    n_open: int
 
 
-def read_decided(path: str, wanted: Sequence[str]) -> DecidedPairs:
+def read_decided(path: str, wanted: Sequence[str], *, filled_in: bool = False) -> DecidedPairs:
     """Read a file of pairs.
 
     Parameters
@@ -59,11 +62,14 @@ def read_decided(path: str, wanted: Sequence[str]) -> DecidedPairs:
         wanted count, without one all rows do.
     wanted
         `YES` or `NO`.
+    filled_in
+        Whether the file must have a column of decisions.
 
     Raises
     ------
     InputError
-        If it cannot be read, has fewer than two columns, a missing id, or a decision that is neither yes nor no.
+        If it cannot be read, has fewer than two columns, a missing id, a decision that is neither yes nor no, or no
+        decisions where there should be some.
     """
     table = open_database(resolve_sources([path])[0], delimiter=None, encoding=None, stdin=None)
     if len(table.columns) < 2:
@@ -77,6 +83,11 @@ def read_decided(path: str, wanted: Sequence[str]) -> DecidedPairs:
     named = found[0] is not None and found[1] is not None
     sides = [str(name) for name in found] if named else list(table.columns[:2])
     owners, decision = [find(names) for names in _DATABASES], find(_DECISION)
+    if filled_in and decision is None:
+        raise InputError(
+            f"{path} has no column decision",
+            "fill in a file of `vber review`, or give a list of pairs to --must-link or --cannot-link",
+        )
     columns = list(dict.fromkeys(name for name in (*sides, *owners, decision) if name is not None))
     read = pa.Table.from_batches(
         table.batches(columns), pa.schema([(c, pa.dictionary(pa.int32(), pa.string())) for c in columns])
@@ -95,7 +106,8 @@ def read_decided(path: str, wanted: Sequence[str]) -> DecidedPairs:
         databases.append((of_a, of_b))
     header = None if named or decision is not None else (sides[0], sides[1])
     n_other = read.num_rows - len(rows)
-    return DecidedPairs(path, table.digest(), tuple(rows), tuple(ids), tuple(databases), header, n_other)
+    n_open = 0 if decision is None else text[decision].count(None)
+    return DecidedPairs(path, table.digest(), tuple(rows), tuple(ids), tuple(databases), header, n_other, n_open)
 
 
 def _counts(path: str, row: int, decision: str | None, wanted: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from vber_cli.errors import InputError, VberError
 from vber_cli.io import schema
 from vber_cli.results.check_tables import ProblemError, check_lambda, check_links, check_phi, close
-from vber_cli.results.model_files import MODEL, model_fields
+from vber_cli.results.learned_file import MODEL, model_fields
 from vber_cli.results.open_result import OpenResult
 
 _FACTS = ("version", "seed", "config_digest", "input_digests", "result_version")

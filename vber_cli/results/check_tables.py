@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 from vber_cli.io import schema
 from vber_cli.model.types import LongArray
 from vber_cli.results.individuals import LEAST_DOUBT
-from vber_cli.results.model_files import model_fields, read_values
+from vber_cli.results.learned_file import model_fields
+from vber_cli.results.model_files import read_values
 from vber_cli.results.open_result import OpenResult, plain_text
 
 _ROUNDING = 1e-9

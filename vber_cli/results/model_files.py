@@ -6,12 +6,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,17 +21,11 @@ from vber_cli.engine.learn import Hyperparameters
 from vber_cli.errors import InputError
 from vber_cli.io import schema
 from vber_cli.io.write import ResultDirectory
-from vber_cli.model.dependence import Dependence
-from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior, value_pointers
-from vber_cli.model.relations import Relations
 from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import IntArray, LongArray, Records
+from vber_cli.results.learned_file import MODEL, MODEL_FORMAT, damaged, learned_alone, read_json, to_plain
 from vber_cli.results.open_result import OpenResult, plain_text
-
-MODEL = "model.json"
-_FORMAT = "vber model"
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -93,7 +84,7 @@ def write_model(
     result.write_json(
         MODEL,
         {
-            "format": _FORMAT,
+            "format": MODEL_FORMAT,
             "metadata": dict(facts),
             "fields": list(fields),
             "types": [kind.kind for kind in compared.types],
@@ -102,12 +93,12 @@ def write_model(
             "n": learned.n,
             "log_new": learned.log_new,
             "concentration": evidence.prior.concentration.tolist(),
-            "noise": _to_plain(evidence.noise),
-            "relations": _to_plain(evidence.relations),
-            "dependence": _to_plain(evidence.dependence),
+            "noise": to_plain(evidence.noise),
+            "relations": to_plain(evidence.relations),
+            "dependence": to_plain(evidence.dependence),
             "tilt": evidence.tilt.tolist(),
             "present": None if learned.present is None else list(learned.present),
-            "tree": None if learned.tree is None else _to_plain(learned.tree),
+            "tree": None if learned.tree is None else to_plain(learned.tree),
         },
     )
     names = tuple(json.loads(facts["input_digests"])[d]["database"] for d in range(len(encoded.n_records_by_db)))
@@ -117,24 +108,6 @@ def write_model(
     result.writer("similar", schema.SIMILAR, facts).write(_similar_table(fields, evidence))
     if with_records:
         result.writer("records", schema.records_schema(fields), facts).write(_record_table(names, encoded))
-
-
-def _to_plain(arrays: Any) -> dict[str, Any]:
-    """A dataclass of arrays as lists; Python writes each float64 so that it is read back as the same number."""
-    return {
-        item.name: {"empty": list(value.shape)} if value.size == 0 else value.tolist()
-        for item in dataclasses.fields(arrays)
-        for value in [getattr(arrays, item.name)]
-    }
-
-
-def _from_plain(kind: type[_T], plain: Mapping[str, Any], whole: tuple[str, ...] = ()) -> _T:
-    """The dataclass back from its lists; `whole` names the arrays of integers."""
-    arrays = {
-        key: np.zeros(value["empty"]) if isinstance(value, dict) else np.array(value, dtype=np.float64)
-        for key, value in plain.items()
-    }
-    return kind(**{key: value.astype(np.int64) if key in whole else value for key, value in arrays.items()})
 
 
 def _names(codes: np.ndarray, names: tuple[str, ...]) -> pa.DictionaryArray:
@@ -210,56 +183,26 @@ def read_model(result: OpenResult) -> StoredModel:
     InputError
         The result was made without them, or they do not fit each other.
     """
-    plain = _read_json(result)
-    fields = tuple(plain["fields"])
+    plain = read_json(result)
+    alone = learned_alone(result, plain)
+    fields = alone.fields
     try:
         value_ptr = value_pointers(np.array(plain["n_forms"], dtype=np.int64))
         values = result.table("values", schema.VALUES.names)
-        prior = _read_prior(values, fields, value_ptr, np.array(plain["concentration"], dtype=np.float64))
-        whole = ("parent",)
         evidence = Evidence(
-            prior,
-            _from_plain(Noise, plain["noise"]),
+            _read_prior(values, fields, value_ptr, alone.concentration),
+            alone.noise,
             _read_similar(result.table("similar", schema.SIMILAR.names), fields, value_ptr),
-            _from_plain(Relations, plain["relations"]),
-            _from_plain(Dependence, plain["dependence"], whole),
-            np.array(plain["tilt"], dtype=np.float64),
+            alone.relations,
+            alone.dependence,
+            alone.tilt,
         )
-        present = None if plain["present"] is None else tuple(float(n) for n in plain["present"])
-        tree = None if plain["tree"] is None else _from_plain(Dependence, plain["tree"], whole)
-        learned = Hyperparameters(evidence, float(plain["n"]), float(plain["log_new"]), tree, present)
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{result.path / MODEL} is damaged ({error})", "run `vber merge` again") from None
+        raise damaged(result, error) from None
+    learned = Hyperparameters(evidence, alone.n, alone.log_new, alone.tree, alone.present)
     columns = read_values(result, fields)
     records = _as_compared(result, fields, columns, values, np.diff(value_ptr))
-    return StoredModel(fields, tuple(plain["types"]), records, columns, learned, bool(plain["linked"]))
-
-
-def _read_json(result: OpenResult) -> dict[str, Any]:
-    path = result.path / MODEL
-    if not path.exists():
-        raise InputError(
-            f"{result.path} has no {MODEL}: it was made by an older version, or not by `vber merge`",
-            "run `vber merge` again on the same files",
-        )
-    try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-        if plain["format"] != _FORMAT:
-            raise ValueError("of another format")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is not a readable model ({error})", "run `vber merge` again") from None
-    return dict(plain)
-
-
-def model_fields(path: Path) -> tuple[str, ...]:
-    """Return the fields of the result in a directory.
-
-    Raises
-    ------
-    InputError
-        It holds no readable model.
-    """
-    return tuple(_read_json(OpenResult(path))["fields"])
+    return StoredModel(fields, alone.types, records, columns, learned, alone.linked)
 
 
 def _field_codes(table: pa.Table, fields: tuple[str, ...]) -> LongArray:

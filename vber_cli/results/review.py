@@ -16,7 +16,8 @@ from vber_cli.errors import VberError
 from vber_cli.model.types import FloatArray, LongArray
 from vber_cli.results.csv_text import csv_chunk, csv_header
 from vber_cli.results.explain import read_links
-from vber_cli.results.model_files import model_fields, read_values
+from vber_cli.results.learned_file import model_fields
+from vber_cli.results.model_files import read_values
 from vber_cli.results.open_result import OpenResult
 
 KEY_COLUMNS = ("id_a", "database_a", "id_b", "database_b", "probability")

@@ -58,6 +58,10 @@ class ArrowTable:
                 if not columns:
                     yield batch
                     continue
+                if self.kind != "parquet":
+                    # Arrow takes the offsets of its own formats on trust, and reads wherever damaged ones point.
+                    for array, name in zip(batch.columns, columns, strict=True):
+                        _check_buffers(array, self.content.label, name)
                 arrays = [
                     as_text(array, self.content.label, name) for array, name in zip(batch.columns, columns, strict=True)
                 ]
@@ -117,7 +121,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _is_string(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view")
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
@@ -144,6 +148,24 @@ def check_type(label: str, column: str, kind: pa.DataType) -> None:
     raise InputError(
         f"{label}: column {column!r} holds {what} ({value}), which are no field values.",
         f"Leave it out with --exclude {column}, or store it as text.",
+    )
+
+
+def _check_buffers(array: pa.Array, label: str, column: str) -> None:
+    """Raise InputError where text is not valid UTF-8, ArrowInvalid where offsets or indices point outside."""
+    kind = array.type
+    try:
+        array.validate(full=_is_string(_value_type(kind)) or kind != _value_type(kind))
+    except pa.ArrowInvalid as error:
+        if "UTF8" in str(error):
+            raise _not_utf8(label, column) from error
+        raise
+
+
+def _not_utf8(label: str, column: str) -> InputError:
+    return InputError(
+        f"{label}: column {column!r} holds text that is not valid UTF-8.",
+        f"Write the file again with proper text, or leave it out with --exclude {column}.",
     )
 
 
@@ -202,12 +224,9 @@ def _text_of_values(values: pa.Array, label: str, column: str) -> pa.StringArray
         text = pc.replace_substring_regex(values.cast(pa.string()), r"(\.[0-9]*?)0+$", r"\1")
         return pc.replace_substring_regex(text, r"\.$", "")
     text = values.cast(pa.string())
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view":
+    if _is_string(kind):
         try:
             text.validate(full=True)
         except pa.ArrowInvalid as error:
-            raise InputError(
-                f"{label}: column {column!r} holds text that is not valid UTF-8.",
-                f"Write the file again with proper text, or leave it out with --exclude {column}.",
-            ) from error
+            raise _not_utf8(label, column) from error
     return text

@@ -21,6 +21,7 @@ from vber_cli.cli.app import main
 
 LIMIT_SECONDS = 60
 REFUSED = (2, 3, 4, 5)
+UNCONVERGED = 6  # the results are written
 
 
 class HungError(BaseException):
@@ -118,8 +119,10 @@ def assert_sound(path: Path) -> Result:
     rows = np.array([f"{d}\0{r}" for d, r in zip(database, phi.column("row").to_pylist(), strict=True)], dtype=object)
     _, place = np.unique(rows, return_inverse=True)
     total = np.bincount(place, weights=phi.column("phi").to_numpy())
-    assert len(total) == n_records
-    assert np.abs(total - 1.0).max() < 1e-6
+    assert total.max() < 1 + 1e-6
+    if summary["options"]["phi_min"] <= 1e-6:
+        assert len(total) == n_records
+        assert np.abs(total - 1.0).max() < 1e-6
     n, k = summary["n"], summary["K"]
     assert 1 - 1e-9 <= n["mean"] <= n_records + 1e-9, n
     assert n["mean"] <= k["mean"] + 1e-6, (n, k)
@@ -158,7 +161,7 @@ def merge(folder: Path, *arguments: str | Path, stdin: bytes = b"") -> Result | 
     out = folder / "out"
     before = set(folder.iterdir())
     ended = run("merge", "-q", *arguments, "-o", out, stdin=stdin)
-    if ended.code == 0:
+    if ended.code in (0, UNCONVERGED):
         assert (ended.out, ended.err) == ("", "")
         assert set(folder.iterdir()) - before == {out}
         return assert_sound(out)

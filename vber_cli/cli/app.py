@@ -142,6 +142,9 @@ def _as_vber_error(error: BaseException) -> tuple[int, str, str]:
         return BudgetError.exit_code, "out of memory", "use fewer fields or records, or a machine with more memory"
     if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
         return OutputError.exit_code, *_os_lines(error)
+    if isinstance(error, UnicodeEncodeError) and error.reason.startswith("surrogates"):
+        # Only an argument brings them in: bytes that are no text.
+        return EXIT_USAGE, "a name on the command line is not UTF-8 text", "rename the file or directory"
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return EXIT_BUG, f"a bug in {PROGRAM}: {text}", "run it again with --debug and report what it prints"
 

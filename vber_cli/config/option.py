@@ -140,6 +140,8 @@ class Option:
             raise UsageError(f"{where} must be {self.expected()}, not {_shown(value)}", self._advice())
         if self.kind in ("int", "float"):
             self._check_limits(value, where)
+        if any("\0" in item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, str)):
+            raise UsageError(f"{where} holds a NUL character, which no name can", "leave it out")
         if self.choices and value not in self.choices:
             close = nearest(value, self.choices)
             known = ", ".join(self.choices)
@@ -182,7 +184,7 @@ class Option:
         raise UsageError(f"{self.label} must be {self.expected()}, not {_shown(text)}", self._advice())
 
     def _check_limits(self, value: float, where: str) -> None:
-        if not math.isfinite(value):
+        if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"{where} must be a finite number, not {value}", self._advice())
         low, high = self.low, self.high
         if low is not None and (value < low or (self.low_open and value == low)):
@@ -202,7 +204,12 @@ class Option:
 
 def _split_names(text: str) -> list[str]:
     """Split a,b on its commas; a name that holds a comma is written in double quotes."""
-    rows = list(csv.reader([text], skipinitialspace=True))
+    try:
+        rows = list(csv.reader([text], skipinitialspace=True))
+    except csv.Error:
+        raise UsageError(
+            f"{_shown(text)} holds a line end outside quotes", 'write such a name in double quotes, as in \'a,"b c"\''
+        ) from None
     return [name.strip() for name in rows[0] if name.strip()] if rows else []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -80,7 +81,7 @@ class ArrowTable:
 
     def _source(self) -> Any:
         path = self.content.path
-        return pa.memory_map(path) if path is not None and self.content.n_bytes else self.content.open()
+        return pa.memory_map(os.fsencode(path)) if path is not None and self.content.n_bytes else self.content.open()
 
     def _schema(self) -> pa.Schema:
         with self._source() as source:

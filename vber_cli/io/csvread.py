@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyarrow.csv import ConvertOptions, ParseOptions
 
 _MAX_BLOCK = 1 << 30
+# What is larger is no value to compare, but a quote that was never closed, or a trap.
+MAX_CELL = 16 << 20
 _BLOCK_PER_COLUMN = 1 << 10
 _SLOW_ROWS = 20_000
 TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -82,7 +84,8 @@ class CsvTable:
         Raises
         ------
         InputError
-            A row has too few or too many values, a quote is never closed, a byte is not valid in the encoding.
+            A row has too few or too many values, a quote is never closed, a byte is not valid in the encoding, a value
+        is larger than `MAX_CELL`.
         """
         if self._is_plain():
             yield from self._fast_batches(columns)
@@ -162,6 +165,7 @@ class CsvTable:
                         continue
                     tail = batch
                     arrays = [self._trimmed(batch.column(str(i)), i) for i in numbers]
+                    self._refuse_huge(arrays, columns)
                     yield _record_batch(arrays, columns, batch.num_rows)
         if tail is not None:
             # An opening quote without its partner swallows the rest of the file into the last cell.
@@ -169,6 +173,16 @@ class CsvTable:
             ends = value if isinstance(value, bytes) else str(value).encode()
             if b"\n" in ends or b"\r" in ends:
                 self._refuse_open_quote()
+
+    def _refuse_huge(self, arrays: Sequence[pa.DictionaryArray], columns: Sequence[str]) -> None:
+        """Raise InputError where a value is larger than `MAX_CELL`."""
+        for array, column in zip(arrays, columns, strict=True):
+            values = array.dictionary
+            if values.nbytes > MAX_CELL and (pc.max(pc.binary_length(values)).as_py() or 0) > MAX_CELL:
+                raise InputError(
+                    f"{self.content.label}: a value of column {column!r} is larger than {MAX_CELL >> 20} MiB.",
+                    f"Check for a quote that is never closed, or leave the column out with --exclude {column}.",
+                )
 
     def _parse_options(self) -> ParseOptions:
         from pyarrow import csv as arrow_csv
@@ -205,6 +219,7 @@ class CsvTable:
         while chunk := [row for _, row in islice(rows, _SLOW_ROWS)]:
             cells = list(zip(*chunk, strict=True))
             arrays = [pa.array(cells[i], pa.string()).dictionary_encode() for i in numbers]
+            self._refuse_huge(arrays, columns)
             tail = chunk[-1][-1]
             yield _record_batch(arrays, columns, len(chunk))
         if "\n" in tail or "\r" in tail:

@@ -50,10 +50,11 @@ _CANNOT_WRITE = {
 
 @dataclass
 class Manners:
-    """How errors are told: with a traceback, as JSON."""
+    """How errors are told: with a traceback, as JSON, with the values of the data they are about."""
 
     debug: bool = False
     log_json: bool = False
+    verbose: bool = False
 
 
 class Terminated(BaseException):
@@ -160,6 +161,8 @@ def _sentence(text: str, *, begins: bool = False) -> str:
 def _tell(error: BaseException, manners: Manners) -> int:
     """Print the error in two lines (or one of JSON) to standard error and return the exit code."""
     code, what, fix = _as_vber_error(error)
+    if isinstance(error, VberError) and error.value is not None and (manners.verbose or manners.debug):
+        what = f"{what.rstrip('.')}: {error.value!r}"
     stream = sys.stderr
     if stream is None:
         return code
@@ -218,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if _COMPLETE_VARIABLE in os.environ:
         return shell_complete(vber, {}, PROGRAM, _COMPLETE_VARIABLE, os.environ[_COMPLETE_VARIABLE])
-    manners = Manners(debug="--debug" in words, log_json="--log-json" in words)
+    manners = Manners("--debug" in words, "--log-json" in words, "-v" in words or "--verbose" in words)
     try:
         with _stopping_signals():
             return _invoke(words, manners)

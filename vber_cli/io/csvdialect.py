@@ -277,13 +277,13 @@ def ragged(
 ) -> InputError:
     """Tell that a row has a different number of values than there are columns."""
     reference = "the header" if header else "the first row"
-    shown = repr(text if len(text) <= 60 else text[:57] + "...")
     name = {"\t": "a tab", ",": "a comma", ";": "a semicolon", " ": "a blank"}.get(delimiter, repr(delimiter))
     values = "value" if n_values == 1 else "values"
     return InputError(
-        f"{label}, line {line}: {n_values} {values} where {reference} has {n_expected}: {shown}",
+        f"{label}, line {line}: {n_values} {values} where {reference} has {n_expected}.",
         f"Correct this line (a value that holds the delimiter or a line end needs quotes), "
         f"or name the delimiter with --delimiter if it is not {name}.",
+        value=text,
     )
 
 

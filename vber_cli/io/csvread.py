@@ -278,8 +278,9 @@ class CsvTable:
         except InputError as found:
             return found
         return InputError(
-            f"{self.content.label}: cannot be read as delimited text ({str(error).splitlines()[0]}).",
+            f"{self.content.label}: cannot be read as delimited text.",
             "Name the dialect with --delimiter and --encoding, or save the file as plain CSV.",
+            value=str(error),
         )
 
     def _refuse_open_quote(self) -> None:

@@ -142,12 +142,18 @@ def no_row_groups(rng: Rng) -> Case:
 def many_row_groups(rng: Rng) -> Case:
     table = plain(rng, 20)
     options = {"row_group_size": int(rng.integers(1, 4)), "use_dictionary": bool(rng.integers(2))}
-    return Case(stored(table, compression=str(rng.choice(["none", "snappy", "zstd", "gzip", "brotli", "lz4"])), **options), 20, ".pq")
+    return Case(
+        stored(table, compression=str(rng.choice(["none", "snappy", "zstd", "gzip", "brotli", "lz4"])), **options),
+        20,
+        ".pq",
+    )
 
 
 def duplicate_names(rng: Rng) -> Case:
     table = plain(rng)
-    return Case(stored(table.rename_columns(["a", str(rng.choice(["a", " a", "a "])), "c"]), any_form(rng)), 0, ".parquet")
+    return Case(
+        stored(table.rename_columns(["a", str(rng.choice(["a", " a", "a "])), "c"]), any_form(rng)), 0, ".parquet"
+    )
 
 
 def odd_names(rng: Rng) -> Case:

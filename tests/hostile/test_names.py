@@ -115,5 +115,7 @@ def test_names_that_are_no_text_through_the_installed_command(vber: str, name: b
     assert printable(done.stderr.decode()), done.stderr
     assert done.returncode == 0, done.stderr
     assert assert_sound(here / "vber-out").summary["inputs"][0]["n_records"] == 3
-    bad = subprocess.run([vber.encode(), b"merge", b"./" + name + b"x", b"-o", b"new"], cwd=here, capture_output=True, check=False)
+    bad = subprocess.run(
+        [vber.encode(), b"merge", b"./" + name + b"x", b"-o", b"new"], cwd=here, capture_output=True, check=False
+    )
     assert_refused(Ended(bad.returncode, bad.stdout.decode(), bad.stderr.decode()), 3)

@@ -45,9 +45,25 @@ def test_an_option_with_any_value(flag: str, here: Path) -> None:
 def test_options_drawn_together(here: Path) -> None:
     """Any five at a time, of all kinds, with values that some of them accept."""
     rng = np.random.default_rng(7)
-    flags = [flag for option in OPTIONS.values() if option.kind == "flag" for flag in option.flags if flag.startswith("--")]
+    flags = [
+        flag for option in OPTIONS.values() if option.kind == "flag" for flag in option.flags if flag.startswith("--")
+    ]
     flags = [flag for flag in flags if flag not in {"--quiet", "--verbose", "--log-json", "--debug"}]
-    values = ("1", "0.5", "7", "name", "db", "1e-300", "1e300", "uniform", "random", "records", "name=category", "fp=9,fn=1", "1G")
+    values = (
+        "1",
+        "0.5",
+        "7",
+        "name",
+        "db",
+        "1e-300",
+        "1e300",
+        "uniform",
+        "random",
+        "records",
+        "name=category",
+        "fp=9,fn=1",
+        "1G",
+    )
     for _ in range(120):
         words = [str(flag) for flag in rng.choice(flags, 2)]
         for flag in rng.choice([flag for flag in VALUED if flag not in {"--out", "--stdout"}], 3):
@@ -56,7 +72,9 @@ def test_options_drawn_together(here: Path) -> None:
         shutil.rmtree(here / "out", ignore_errors=True)
 
 
-@pytest.mark.parametrize("command", ["sample", "simulate", "profile", "explain", "review", "evaluate", "compare", "report"])
+@pytest.mark.parametrize(
+    "command", ["sample", "simulate", "profile", "explain", "review", "evaluate", "compare", "report"]
+)
 def test_other_commands_with_any_value(command: str, here: Path) -> None:
     """Every option that takes a value, of every other command."""
     import click
@@ -73,10 +91,26 @@ def test_other_commands_with_any_value(command: str, here: Path) -> None:
         "review": ["result"], "evaluate": ["result", "truth.csv"], "compare": ["result", "result"], "report": ["result"],
     }[command]  # fmt: skip
     (here / "truth.csv").write_text("id,individual\n1,a\n3,a\n2,b\n4,c\n")
-    costly = {"--draws", "--iterations", "--records", "--chains", "--burn-in", "--entities", "--individuals", "--databases"}
+    costly = {
+        "--draws",
+        "--iterations",
+        "--records",
+        "--chains",
+        "--burn-in",
+        "--entities",
+        "--individuals",
+        "--databases",
+    }
     for flag in flags:
         for value in ODD:
-            if (flag in costly or command in {"sample", "simulate"}) and value not in {"", "0", "-1", "1", "nan", "x" * 10_000}:
+            if (flag in costly or command in {"sample", "simulate"}) and value not in {
+                "",
+                "0",
+                "-1",
+                "1",
+                "nan",
+                "x" * 10_000,
+            }:
                 continue  # long, and asked for
             if flag in {"--out", "-o", "--csv"} and value not in {"", "\0", "/", "x" * 10_000}:
                 continue  # a path like any other

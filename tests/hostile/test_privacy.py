@@ -12,7 +12,9 @@ from pyarrow import parquet
 from tests.hostile.command import run
 
 MARK = "Zzyzxq"
-ROWS = "".join(f"{MARK}id{i},{MARK}name{i % 3},{MARK}town{i % 2},0{i % 9 + 1}/04/19{i % 7 + 30},7{i % 4}31{i}\n" for i in range(12))
+ROWS = "".join(
+    f"{MARK}id{i},{MARK}name{i % 3},{MARK}town{i % 2},0{i % 9 + 1}/04/19{i % 7 + 30},7{i % 4}31{i}\n" for i in range(12)
+)
 HEADER = "id,name,town,born,number\n"
 LITERAL = ("--K", "20", "--no-moves")
 

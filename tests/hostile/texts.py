@@ -46,7 +46,9 @@ class Case:
     suffix: str = ".csv"
 
 
-def table(rng: Rng, n_rows: int | None = None, n_columns: int | None = None, words: list[str] = WORDS) -> list[list[str]]:
+def table(
+    rng: Rng, n_rows: int | None = None, n_columns: int | None = None, words: list[str] = WORDS
+) -> list[list[str]]:
     """A header and rows of words."""
     n_columns = int(rng.integers(2, 6)) if n_columns is None else n_columns
     n_rows = int(rng.integers(2, 9)) if n_rows is None else n_rows
@@ -175,12 +177,16 @@ def archives_joined(rng: Rng) -> Case:
     """Compressed parts one after the other are one file, for every tool that reads them."""
     suffix = str(rng.choice(["gz", "bz2", "xz", "zst"]))
     rows = table(rng)
-    return Case(CODECS[suffix](text(rows).encode()) + CODECS[suffix](text([rows[1]]).encode()), len(rows), f".csv.{suffix}")
+    return Case(
+        CODECS[suffix](text(rows).encode()) + CODECS[suffix](text([rows[1]]).encode()), len(rows), f".csv.{suffix}"
+    )
 
 
 def archive_with_rubbish(rng: Rng) -> Case:
     suffix = str(rng.choice(list(CODECS)))
-    return Case(CODECS[suffix](text(table(rng)).encode()) + b"rubbish" * int(rng.integers(1, 9)), None, f".csv.{suffix}")
+    return Case(
+        CODECS[suffix](text(table(rng)).encode()) + b"rubbish" * int(rng.integers(1, 9)), None, f".csv.{suffix}"
+    )
 
 
 def archive_in_archive(rng: Rng) -> Case:
@@ -295,7 +301,21 @@ def control_characters(rng: Rng) -> Case:
 def odd_names(rng: Rng) -> Case:
     """Column names that could steer a terminal, or that options would have to quote."""
     rows = table(rng, n_columns=3)
-    odd = ["\x1b[31mred", "a,b", "a=b", "a:b", "-x", "*", "--out", "../../x", "a\nb", "<script>", "=1+1", "\u202e", "a/b"]
+    odd = [
+        "\x1b[31mred",
+        "a,b",
+        "a=b",
+        "a:b",
+        "-x",
+        "*",
+        "--out",
+        "../../x",
+        "a\nb",
+        "<script>",
+        "=1+1",
+        "\u202e",
+        "a/b",
+    ]
     rows[0] = [str(name) for name in rng.choice(odd, size=3, replace=False)]
     return Case(text(rows).encode(), len(rows) - 1)
 

@@ -208,7 +208,7 @@ def _split_names(text: str) -> list[str]:
         rows = list(csv.reader([text], skipinitialspace=True))
     except csv.Error:
         raise UsageError(
-            f"{_shown(text)} holds a line end outside quotes", 'write such a name in double quotes, as in \'a,"b c"\''
+            f"{_shown(text)} holds a line end outside quotes", "write such a name in double quotes, as in 'a,\"b c\"'"
         ) from None
     return [name.strip() for name in rows[0] if name.strip()] if rows else []
 

@@ -120,8 +120,19 @@ def merged(folder: Path, table: Table, *options: str) -> Result:
     return ended
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.__name__)
+def _cases() -> list[tuple[Callable[[np.random.Generator], Table], str]]:
+    """Every data set with K learned and with the literal updates, and with three of the other settings in turn."""
+    others = [name for name in SETTINGS if name not in {"K learned", "literal"}]
+    turns = [(maker, others[(3 * i + j) % len(others)]) for i, maker in enumerate(MAKERS) for j in range(3)]
+    return [(maker, name) for maker in MAKERS for name in ("K learned", "literal")] + turns
+
+
+CASES = _cases()
+
+
+@pytest.mark.parametrize(
+    ("maker", "settings"), CASES, ids=[f"{maker.__name__}-{settings}" for maker, settings in CASES]
+)
 def test_the_edges_of_the_model(
     maker: Callable[[np.random.Generator], Table], settings: str, rng: np.random.Generator, tmp_path: Path
 ) -> None:

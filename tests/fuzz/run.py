@@ -36,10 +36,20 @@ def guided(target: str, seconds: int) -> bool:
         found = Path(folder) / "found"
         (Path(folder) / "new").mkdir()
         words = [
-            sys.executable, "-m", "tests.fuzz.guided", target, f"-max_total_time={seconds}",
-            f"-timeout={SECONDS_AN_INPUT}", f"-rss_limit_mb={MEMORY_MB}", f"-max_len={LONGEST}", f"-artifact_prefix={found}-",
-            "-print_final_stats=1", "-verbosity=0", str(Path(folder) / "new"), str(CORPUS / target),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "tests.fuzz.guided",
+            target,
+            f"-max_total_time={seconds}",
+            f"-timeout={SECONDS_AN_INPUT}",
+            f"-rss_limit_mb={MEMORY_MB}",
+            f"-max_len={LONGEST}",
+            f"-artifact_prefix={found}-",
+            "-print_final_stats=1",
+            "-verbosity=0",
+            str(Path(folder) / "new"),
+            str(CORPUS / target),
+        ]
         done = subprocess.run(words, check=False)
         for path in Path(folder).glob("found-*"):
             print(f"{target}: {path.name} kept as {keep(target, path.read_bytes())}")

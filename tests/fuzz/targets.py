@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from vber_cli.config.toml import parse_toml, to_toml
 from vber_cli.config.merge import MergeOptions
+from vber_cli.config.toml import parse_toml, to_toml
 from vber_cli.errors import VberError
 from vber_cli.io.csvread import CsvTable
 from vber_cli.io.tables import Database, Source, open_database

@@ -14,7 +14,7 @@ from tests.fuzz.targets import TARGETS
 KEPT = sorted(CORPUS.glob("*/*"))
 SEEDS = {target: [path.read_bytes() for path in KEPT if path.parent.name == target] for target in TARGETS}
 EDITS = st.lists(st.tuples(st.integers(0, 4095), st.binary(max_size=6), st.integers(0, 6)), max_size=5)
-ALPHABET = st.text(st.sampled_from(list('ab1 ,;|\t"\'\\\n\r\0é🙂\ufeff=')), max_size=60)
+ALPHABET = st.text(st.sampled_from(list("ab1 ,;|\t\"'\\\n\r\0é🙂\ufeff=")), max_size=60)
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}-{path.name[:8]}")

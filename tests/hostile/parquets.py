@@ -63,7 +63,7 @@ def truncated_stream(rng: Rng) -> Case:
 def flipped_bits(rng: Rng) -> Case:
     """Parquet without checksums cannot tell a changed letter; it must not fall over, nor lose a row."""
     table = plain(rng, int(rng.integers(2, 60)))
-    data = bytearray(stored(table, any_form(rng), **{}))
+    data = bytearray(stored(table, any_form(rng)))
     for _ in range(int(rng.integers(1, 5))):
         data[int(rng.integers(8, len(data)))] ^= 1 << int(rng.integers(8))
     return Case(bytes(data), None, ".parquet")
@@ -92,9 +92,13 @@ def nested(rng: Rng) -> Case:
     table = plain(rng)
     n = table.num_rows
     kinds = [
-        pa.array([["x", "y"]] * n), pa.array([{"a": 1}] * n), pa.array([[("k", 1)]] * n, pa.map_(pa.string(), pa.int32())),
-        pa.array([b"\x00\x01"] * n), pa.array([1] * n, pa.duration("s")), pa.array([[1, 2]] * n, pa.list_(pa.int64(), 2)),
-    ]  # fmt: skip
+        pa.array([["x", "y"]] * n),
+        pa.array([{"a": 1}] * n),
+        pa.array([[("k", 1)]] * n, pa.map_(pa.string(), pa.int32())),
+        pa.array([b"\x00\x01"] * n),
+        pa.array([1] * n, pa.duration("s")),
+        pa.array([[1, 2]] * n, pa.list_(pa.int64(), 2)),
+    ]
     return Case(stored(table.append_column("odd", kinds[int(rng.integers(len(kinds)))])), 0, ".parquet")
 
 
@@ -102,18 +106,33 @@ def _kinds(n: int) -> list[pa.Array]:
     moment = datetime(2001, 2, 3, 4, 5, 6, 789, tzinfo=timezone.utc)
     cents = decimal.Decimal("12.30")
     return [
-        pa.array([float("nan"), *[1.5] * (n - 1)]), pa.array([float("inf"), float("-inf"), *[-0.0] * (n - 2)]),
-        pa.array([1e300, 5e-324, *[0.1] * (n - 2)]), pa.array([None] * n, pa.float64()), pa.array([True, None] * n)[:n],
-        pa.array([cents, None, *[-cents] * (n - 2)], pa.decimal128(38, 2)), pa.array([cents] * n, pa.decimal256(70, 2)),
-        pa.array([moment] * n, pa.timestamp("us", "Asia/Kathmandu")), pa.array([moment] * n, pa.timestamp("ns", "UTC")),
-        pa.array([moment, None] * n, pa.timestamp("ms", "-07:00"))[:n], pa.array([0, -(2**40)] * n, pa.timestamp("s"))[:n],
-        pa.array([date(1, 1, 1), date(9999, 12, 31)] * n)[:n], pa.array([10**6] * n, pa.date64()),
-        pa.array([time(23, 59, 59, 999999)] * n), pa.array([2**64 - 1] * n, pa.uint64()), pa.array([-(2**63)] * n),
-        pa.array(["a", "b", None] * n)[:n].dictionary_encode(), pa.array([1, 2] * n)[:n].dictionary_encode(),
-        pa.array(["x", "é"] * n, pa.large_string())[:n], pa.nulls(n), pa.array([1.5] * n, pa.float32()),
-        pa.array(np.full(n, 1.5, np.float16)), pa.array(["x"] * n, pa.string_view()), pa.array([3] * n, pa.int8()),
-        pa.array([2**62] * n, pa.timestamp("s", "UTC")), pa.array([2**31 - 1, -(2**31)] * n, pa.date32())[:n],
-    ]  # fmt: skip
+        pa.array([float("nan"), *[1.5] * (n - 1)]),
+        pa.array([float("inf"), float("-inf"), *[-0.0] * (n - 2)]),
+        pa.array([1e300, 5e-324, *[0.1] * (n - 2)]),
+        pa.array([None] * n, pa.float64()),
+        pa.array([True, None] * n)[:n],
+        pa.array([cents, None, *[-cents] * (n - 2)], pa.decimal128(38, 2)),
+        pa.array([cents] * n, pa.decimal256(70, 2)),
+        pa.array([moment] * n, pa.timestamp("us", "Asia/Kathmandu")),
+        pa.array([moment] * n, pa.timestamp("ns", "UTC")),
+        pa.array([moment, None] * n, pa.timestamp("ms", "-07:00"))[:n],
+        pa.array([0, -(2**40)] * n, pa.timestamp("s"))[:n],
+        pa.array([date(1, 1, 1), date(9999, 12, 31)] * n)[:n],
+        pa.array([10**6] * n, pa.date64()),
+        pa.array([time(23, 59, 59, 999999)] * n),
+        pa.array([2**64 - 1] * n, pa.uint64()),
+        pa.array([-(2**63)] * n),
+        pa.array(["a", "b", None] * n)[:n].dictionary_encode(),
+        pa.array([1, 2] * n)[:n].dictionary_encode(),
+        pa.array(["x", "é"] * n, pa.large_string())[:n],
+        pa.nulls(n),
+        pa.array([1.5] * n, pa.float32()),
+        pa.array(np.full(n, 1.5, np.float16)),
+        pa.array(["x"] * n, pa.string_view()),
+        pa.array([3] * n, pa.int8()),
+        pa.array([2**62] * n, pa.timestamp("s", "UTC")),
+        pa.array([2**31 - 1, -(2**31)] * n, pa.date32())[:n],
+    ]
 
 
 def any_type(rng: Rng) -> Case:
@@ -183,8 +202,21 @@ def compressed(rng: Rng) -> Case:
 MAKERS: dict[str, tuple[Callable[[Rng], Case], int]] = {
     maker.__name__: (maker, count)
     for maker, count in (
-        (good, 6), (truncated, 14), (truncated_stream, 10), (flipped_bits, 50), (zeroed_block, 20), (wrong_magic, 4),
-        (nothing_but_magic, 10), (nested, 10), (any_type, 16), (no_row_groups, 3), (many_row_groups, 6),
-        (duplicate_names, 4), (odd_names, 8), (no_columns, 3), (invalid_text, 3), (compressed, 3),
+        (good, 6),
+        (truncated, 14),
+        (truncated_stream, 10),
+        (flipped_bits, 50),
+        (zeroed_block, 20),
+        (wrong_magic, 4),
+        (nothing_but_magic, 10),
+        (nested, 10),
+        (any_type, 16),
+        (no_row_groups, 3),
+        (many_row_groups, 6),
+        (duplicate_names, 4),
+        (odd_names, 8),
+        (no_columns, 3),
+        (invalid_text, 3),
+        (compressed, 3),
     )
-}  # fmt: skip
+}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,31 @@ import pytest
 from tests.hostile.command import printable, run
 from tests.report.html import read_page
 
-FORMULAS = ("=cmd|' /C calc'!A0", "+1+1", "-2+3+cmd", "@SUM(A1)", "=1+1", "\t=1", "=HYPERLINK(\"http://x\",\"y\")")
+FORMULAS = ("=cmd|' /C calc'!A0", "+1+1", "-2+3+cmd", "@SUM(A1)", "=1+1", "\t=1", '=HYPERLINK("http://x","y")')
 EVIL = (
-    "<script>document.title='owned'</script>", "<img src=x onerror=alert(1)>", "</style><svg onload=alert(1)>", "{{7*7}}", "{% raw %}",
-    "\x1b[2J\x1b]0;owned\x07", "\x1b[31mred", "\u202eevil", "&lt;b&gt;", "' onmouseover='alert(1)", "]]>", "-->", "\u009b31m",
-    "[bold red]x[/]", ":smile:", "%s%n", *FORMULAS,
-)  # fmt: skip
+    "<script>document.title='owned'</script>",
+    "<img src=x onerror=alert(1)>",
+    "</style><svg onload=alert(1)>",
+    "{{7*7}}",
+    "{% raw %}",
+    "\x1b[2J\x1b]0;owned\x07",
+    "\x1b[31mred",
+    "\u202eevil",
+    "&lt;b&gt;",
+    "' onmouseover='alert(1)",
+    "]]>",
+    "-->",
+    "\u009b31m",
+    "[bold red]x[/]",
+    ":smile:",
+    "%s%n",
+    *FORMULAS,
+)
 HUGE = "long " * (2 << 20)
 
 
 @pytest.fixture(scope="module")
-def merged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A result of records full of them, in names of columns and databases, in ids and in values, and one of 10 MB."""
     folder = tmp_path_factory.mktemp("evil")
     header = ["id", "<script>alert(1)</script>", "=1+1", "\x1b[31mname"]
@@ -31,15 +44,28 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             writer = csv.writer(file, quoting=csv.QUOTE_ALL)
             writer.writerow(header)
             for i, value in enumerate(EVIL):
-                writer.writerow([f"={other}{i}", value, EVIL[(i + 1) % len(EVIL)] + ("x" if i % 5 and other == "b" else ""), value[:9]])
+                writer.writerow(
+                    [
+                        f"={other}{i}",
+                        value,
+                        EVIL[(i + 1) % len(EVIL)] + ("x" if i % 5 and other == "b" else ""),
+                        value[:9],
+                    ]
+                )
             if other == "a":
                 writer.writerow([f"={other}99", HUGE, "x", "y"])
     ended = run(
-        "merge", f"<b>one={folder / 'one.csv'}", f"@two={folder / 'two.csv'}", "-o", folder / "out", "--link-min", "0",
-    )  # fmt: skip
+        "merge",
+        f"<b>one={folder / 'one.csv'}",
+        f"@two={folder / 'two.csv'}",
+        "-o",
+        folder / "out",
+        "--link-min",
+        "0",
+    )
     assert ended.code == 0, ended.err
     assert printable(ended.err), repr(ended.err)
-    yield folder / "out"
+    return folder / "out"
 
 
 def test_the_report_shows_values_as_text_and_stays_small(merged: Path) -> None:
@@ -59,10 +85,17 @@ def test_terminals_are_not_steered(merged: Path, width: str, monkeypatch: pytest
     monkeypatch.setenv("COLUMNS", width)
     small = [str(merged.parent / "two.csv")]
     for words in (
-        *(["explain", merged, f"=a{i}", f"=b{i % 90}"] for i in (0, 5, 6, 99)), ["explain", merged, "=a5"], ["explain", merged, "=a5", "--json"],
-        ["explain", merged, "\x1b[2J"], ["profile", *small], ["profile", *small, "--json"], ["check", merged],
-        ["compare", merged, merged], ["merge", "-v", *small, "--type", "\x1b[2J=text"], ["merge", *small, "--fields", "<script>"],
-    ):  # fmt: skip
+        *(["explain", merged, f"=a{i}", f"=b{i % 90}"] for i in (0, 5, 6, 99)),
+        ["explain", merged, "=a5"],
+        ["explain", merged, "=a5", "--json"],
+        ["explain", merged, "\x1b[2J"],
+        ["profile", *small],
+        ["profile", *small, "--json"],
+        ["check", merged],
+        ["compare", merged, merged],
+        ["merge", "-v", *small, "--type", "\x1b[2J=text"],
+        ["merge", *small, "--fields", "<script>"],
+    ):
         ended = run(*words)
         assert ended.code in (0, 2, 3), ended.err
         assert printable(ended.out), words

@@ -13,11 +13,42 @@ from tests.hostile.command import Ended, assert_refused, assert_sound, printable
 ROWS = "id,name,city\n1,anna,ulm\n2,bert,bonn\n3,anna,ulm\n"
 LITERAL = ("--K", "9", "--no-moves")
 FILE_NAMES = [
-    "new\nline.csv", "\x1b[31mred\x1b[0m.csv", "\x1b]0;owned\x07.csv", "--force", "-", "-x.csv", "a=b.csv", "=.csv",
-    "a b.csv", " .csv", "..csv", "...", "~", "$HOME.csv", "`id`.csv", ";ls.csv", "a,b.csv", "a:b.csv", "[x].csv", "x*.csv",
-    "\u202egnp.csv", "\u2028.csv", "é.csv", "e\u0301.csv", "🙂.csv", "x" * 240 + ".csv", "'.csv", '".csv', "\\.csv",
-    "<script>alert(1)</script>.csv".replace("/", ""), "%s%n.csv", "nul\x7f.csv", "con.csv", "{0}.csv", "[bold]x[/].csv".replace("/", ""),
-]  # fmt: skip
+    "new\nline.csv",
+    "\x1b[31mred\x1b[0m.csv",
+    "\x1b]0;owned\x07.csv",
+    "--force",
+    "-",
+    "-x.csv",
+    "a=b.csv",
+    "=.csv",
+    "a b.csv",
+    " .csv",
+    "..csv",
+    "...",
+    "~",
+    "$HOME.csv",
+    "`id`.csv",
+    ";ls.csv",
+    "a,b.csv",
+    "a:b.csv",
+    "[x].csv",
+    "x*.csv",
+    "\u202egnp.csv",
+    "\u2028.csv",
+    "é.csv",
+    "e\u0301.csv",
+    "🙂.csv",
+    "x" * 240 + ".csv",
+    "'.csv",
+    '".csv',
+    "\\.csv",
+    "<script>alert(1)</script>.csv".replace("/", ""),
+    "%s%n.csv",
+    "nul\x7f.csv",
+    "con.csv",
+    "{0}.csv",
+    "[bold]x[/].csv".replace("/", ""),
+]
 
 
 @pytest.fixture
@@ -53,8 +84,25 @@ def test_an_error_about_a_file_of_any_name(name: str, here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../x", "..", ".", "/etc/passwd", "a/b", "\x1b[31m", "a\nb", "-", "--force", "<b>", "=1+1", "x" * 5000, "\u202e", "a:b", " "]
-)  # fmt: skip
+    "name",
+    [
+        "../x",
+        "..",
+        ".",
+        "/etc/passwd",
+        "a/b",
+        "\x1b[31m",
+        "a\nb",
+        "-",
+        "--force",
+        "<b>",
+        "=1+1",
+        "x" * 5000,
+        "\u202e",
+        "a:b",
+        " ",
+    ],
+)
 def test_the_name_of_a_database_is_only_a_name(name: str, here: Path) -> None:
     """It leads nowhere, and what was meant as a path is told as a missing one."""
     (here / "db.csv").write_text(ROWS)

@@ -22,19 +22,19 @@ def _names(n: int) -> list[object]:
     return [f"name{i % (n // 2 + 1)}" for i in range(n)]
 
 
-def one_value(rng: np.random.Generator) -> Table:
+def one_value(_rng: np.random.Generator) -> Table:
     return {"same": ["x"] * N, "name": _names(N)}
 
 
-def only_one_value(rng: np.random.Generator) -> Table:
+def only_one_value(_rng: np.random.Generator) -> Table:
     return {"same": ["x"] * N}
 
 
-def as_many_values_as_records(rng: np.random.Generator) -> Table:
+def as_many_values_as_records(_rng: np.random.Generator) -> Table:
     return {"number": [f"v{i:03}" for i in range(N)], "name": _names(N)}
 
 
-def all_identical(rng: np.random.Generator) -> Table:
+def all_identical(_rng: np.random.Generator) -> Table:
     return {"a": ["anna"] * N, "b": ["ulm"] * N, "c": ["1999-01-02"] * N}
 
 
@@ -42,51 +42,51 @@ def all_distinct(rng: np.random.Generator) -> Table:
     return {f"f{j}": [f"{rng.integers(1 << 60):x}" for _ in range(N)] for j in range(3)}
 
 
-def a_field_without_values(rng: np.random.Generator) -> Table:
+def a_field_without_values(_rng: np.random.Generator) -> Table:
     return {"void": [None] * N, "name": _names(N), "town": ["ulm", "bonn"] * (N // 2)}
 
 
-def records_without_values(rng: np.random.Generator) -> Table:
+def records_without_values(_rng: np.random.Generator) -> Table:
     return {name: [value if i % 3 else None for i, value in enumerate(_names(N))] for name in ("a", "b")}
 
 
-def nearly_all_missing(rng: np.random.Generator) -> Table:
+def nearly_all_missing(_rng: np.random.Generator) -> Table:
     return {f"f{j}": ["x" if i == j else None for i in range(N)] for j in range(4)}
 
 
-def one_record(rng: np.random.Generator) -> Table:
+def one_record(_rng: np.random.Generator) -> Table:
     return {"name": ["anna"], "town": ["ulm"]}
 
 
-def two_records(rng: np.random.Generator) -> Table:
+def two_records(_rng: np.random.Generator) -> Table:
     return {"name": ["anna", "anna"], "town": ["ulm", None]}
 
 
-def long_numbers(rng: np.random.Generator) -> Table:
+def long_numbers(_rng: np.random.Generator) -> Table:
     return {"number": [f"{10**19 + i // 2}" for i in range(N)], "other": [f"-{9**21 + i}.{i:020}" for i in range(N)]}
 
 
-def huge_and_tiny_numbers(rng: np.random.Generator) -> Table:
+def huge_and_tiny_numbers(_rng: np.random.Generator) -> Table:
     return {"number": [f"{i % 7}e{300 * (-1) ** i}" for i in range(N)], "name": _names(N)}
 
 
-def no_numbers(rng: np.random.Generator) -> Table:
+def no_numbers(_rng: np.random.Generator) -> Table:
     return {"number": [float("nan"), float("inf"), -float("inf"), 1.5, None, 2.5] * (N // 6), "name": _names(N)}
 
 
-def decimals(rng: np.random.Generator) -> Table:
+def decimals(_rng: np.random.Generator) -> Table:
     return {"price": [decimal.Decimal(f"{i // 2}.30") for i in range(N)], "name": _names(N)}
 
 
-def booleans(rng: np.random.Generator) -> Table:
+def booleans(_rng: np.random.Generator) -> Table:
     return {"yes": [True, False, None] * (N // 3), "name": _names(N)}
 
 
-def moments(rng: np.random.Generator) -> Table:
+def moments(_rng: np.random.Generator) -> Table:
     return {"at": [datetime(2001, 2, 1 + i // 2, 3, 4, 5, tzinfo=timezone.utc) for i in range(N)], "name": _names(N)}
 
 
-def impossible_dates(rng: np.random.Generator) -> Table:
+def impossible_dates(_rng: np.random.Generator) -> Table:
     return {
         "born": [f"{i % 40:02}/{i % 14:02}/{1900 + i}" for i in range(N)],
         "also": ["0000-00-00", "9999-99-99"] * (N // 2),
@@ -98,19 +98,40 @@ def many_fields(rng: np.random.Generator) -> Table:
 
 
 MAKERS: list[Callable[[np.random.Generator], Table]] = [
-    one_value, only_one_value, as_many_values_as_records, all_identical, all_distinct, a_field_without_values,
-    records_without_values, nearly_all_missing, one_record, two_records, long_numbers, huge_and_tiny_numbers, no_numbers,
-    decimals, booleans, moments, impossible_dates,
-]  # fmt: skip
+    one_value,
+    only_one_value,
+    as_many_values_as_records,
+    all_identical,
+    all_distinct,
+    a_field_without_values,
+    records_without_values,
+    nearly_all_missing,
+    one_record,
+    two_records,
+    long_numbers,
+    huge_and_tiny_numbers,
+    no_numbers,
+    decimals,
+    booleans,
+    moments,
+    impossible_dates,
+]
 SETTINGS: dict[str, tuple[str, ...]] = {
-    "K learned": (), "K = 1": ("--K", "1"), "K = N": ("--K", str(N)), "K >> N": ("--K", "1000000000000"),
-    "clean": ("--concentration", "1e-8"), "noisy": ("--concentration", "1e8"), "uniform": ("--prior", "uniform"),
-    "independent": ("--independent",), "literal": ("--K", str(N), "--no-moves"),
-    "literal, K = 1": ("--K", "1", "--no-moves"), "literal, K >> N": ("--K", "1000000000000", "--no-moves"),
+    "K learned": (),
+    "K = 1": ("--K", "1"),
+    "K = N": ("--K", str(N)),
+    "K >> N": ("--K", "1000000000000"),
+    "clean": ("--concentration", "1e-8"),
+    "noisy": ("--concentration", "1e8"),
+    "uniform": ("--prior", "uniform"),
+    "independent": ("--independent",),
+    "literal": ("--K", str(N), "--no-moves"),
+    "literal, K = 1": ("--K", "1", "--no-moves"),
+    "literal, K >> N": ("--K", "1000000000000", "--no-moves"),
     "literal, clean": ("--K", "40", "--no-moves", "--concentration", "1e-8"),
     "literal, noisy": ("--K", "40", "--no-moves", "--concentration", "1e8"),
     "literal, random": ("--K", "7", "--no-moves", "--start", "random"),
-}  # fmt: skip
+}
 
 
 def merged(folder: Path, table: Table, *options: str) -> Result:

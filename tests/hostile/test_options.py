@@ -12,11 +12,68 @@ from tests.hostile.command import merge, run
 from vber_cli.config import OPTIONS
 
 ODD = (
-    "", " ", "0", "-1", "1", "1e999", "-1e999", "nan", "inf", "-inf", "1e-320", "9" * 400, "0x10", "1_0", "١٢", "1,5", "½", "NaN",
-    "true", "auto", "none", "\0", "\x1b[31m", "\u202e", "a\nb", "=", ":", "a=b", "a:b=c", "db:name=name", "name=text", "*=number", ",", ",,",
-    "fp=0,fn=0", "fp=-1,fn=1", "fp=nan,fn=1", "fp=1e308,fn=1e-308", "name", "name,name", "../x", "/", "-", "--", "%s", "{}", "utf-8", "rot13", "utf-7",
-    "idna", "punycode", "unicode_escape", "utf-16", "cp037", "\ud800", "1K", "1e3G", "99999999999T", "4096", "5000", "x" * 10_000,
-)  # fmt: skip
+    "",
+    " ",
+    "0",
+    "-1",
+    "1",
+    "1e999",
+    "-1e999",
+    "nan",
+    "inf",
+    "-inf",
+    "1e-320",
+    "9" * 400,
+    "0x10",
+    "1_0",
+    "١٢",
+    "1,5",
+    "½",
+    "NaN",
+    "true",
+    "auto",
+    "none",
+    "\0",
+    "\x1b[31m",
+    "\u202e",
+    "a\nb",
+    "=",
+    ":",
+    "a=b",
+    "a:b=c",
+    "db:name=name",
+    "name=text",
+    "*=number",
+    ",",
+    ",,",
+    "fp=0,fn=0",
+    "fp=-1,fn=1",
+    "fp=nan,fn=1",
+    "fp=1e308,fn=1e-308",
+    "name",
+    "name,name",
+    "../x",
+    "/",
+    "-",
+    "--",
+    "%s",
+    "{}",
+    "utf-8",
+    "rot13",
+    "utf-7",
+    "idna",
+    "punycode",
+    "unicode_escape",
+    "utf-16",
+    "cp037",
+    "\ud800",
+    "1K",
+    "1e3G",
+    "99999999999T",
+    "4096",
+    "5000",
+    "x" * 10_000,
+)
 ROWS = "id,name,city\n1,anna,ulm\n2,bert,bonn\n3,anna,ulm\n4,,ulm\n"
 VALUED = sorted(
     flag
@@ -66,8 +123,8 @@ def test_options_drawn_together(here: Path) -> None:
     )
     for _ in range(120):
         words = [str(flag) for flag in rng.choice(flags, 2)]
-        for flag in rng.choice([flag for flag in VALUED if flag not in {"--out", "--stdout"}], 3):
-            words.append(f"{flag}={rng.choice(values)}")
+        valued = rng.choice([flag for flag in VALUED if flag not in {"--out", "--stdout"}], 3)
+        words += [f"{flag}={rng.choice(values)}" for flag in valued]
         merge(here, "db.csv", *words)
         shutil.rmtree(here / "out", ignore_errors=True)
 
@@ -87,9 +144,15 @@ def test_other_commands_with_any_value(command: str, here: Path) -> None:
     result = here / "result"
     assert run("merge", "-q", "db.csv", "-o", result).code == 0
     words = {
-        "sample": ["db.csv", "--K", "5"], "simulate": ["drawn"], "profile": ["db.csv"], "explain": ["result", "1", "2"],
-        "review": ["result"], "evaluate": ["result", "truth.csv"], "compare": ["result", "result"], "report": ["result"],
-    }[command]  # fmt: skip
+        "sample": ["db.csv", "--K", "5"],
+        "simulate": ["drawn"],
+        "profile": ["db.csv"],
+        "explain": ["result", "1", "2"],
+        "review": ["result"],
+        "evaluate": ["result", "truth.csv"],
+        "compare": ["result", "result"],
+        "report": ["result"],
+    }[command]
     (here / "truth.csv").write_text("id,individual\n1,a\n3,a\n2,b\n4,c\n")
     costly = {
         "--draws",

@@ -38,10 +38,23 @@ BROKEN = {
     "cr only": HEADER + ROWS.replace("\n", "\r") + f"{MARK}\n",
 }
 OPTIONS = [
-    (), LITERAL, ("--id", "id"), ("--id", "name"), ("--encoding", "ascii"), ("--encoding", "utf-16"), ("--delimiter", ";"),
-    ("--type", "*=date"), ("--type", "*=number"), ("--fields", "nme"), ("--dedupe",), ("--max-memory", "10M"), ("--K", "1"),
-    ("--null", "x"), ("--exclude", "name"), ("--map", "good:nme=x"),
-]  # fmt: skip
+    (),
+    LITERAL,
+    ("--id", "id"),
+    ("--id", "name"),
+    ("--encoding", "ascii"),
+    ("--encoding", "utf-16"),
+    ("--delimiter", ";"),
+    ("--type", "*=date"),
+    ("--type", "*=number"),
+    ("--fields", "nme"),
+    ("--dedupe",),
+    ("--max-memory", "10M"),
+    ("--K", "1"),
+    ("--null", "x"),
+    ("--exclude", "name"),
+    ("--map", "good:nme=x"),
+]
 
 
 @pytest.mark.parametrize("name", [*BROKEN, "good"])
@@ -65,10 +78,13 @@ def test_no_value_of_a_record_in_errors_or_logs(name: str, here: Path) -> None:
 def test_other_commands_keep_values_out_of_what_they_log(command: str, here: Path) -> None:
     assert run("merge", "-q", "good.csv").code == 0
     words = {
-        "check": ["vber-out"], "report": ["vber-out"], "review": ["vber-out", "--out", "pairs.csv"],
-        "compare": ["vber-out", "vber-out"], "profile": ["good.csv", "--no-values"],
+        "check": ["vber-out"],
+        "report": ["vber-out"],
+        "review": ["vber-out", "--out", "pairs.csv"],
+        "compare": ["vber-out", "vber-out"],
+        "profile": ["good.csv", "--no-values"],
         "sample": ["good.csv", "--K", "20", "--iterations", "20", "--chains", "2", "-o", "drawn"],
-    }[command]  # fmt: skip
+    }[command]
     ended = run(command, *words)
     assert ended.code == 0, ended.err
     assert MARK not in ended.err

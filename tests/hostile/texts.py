@@ -1,4 +1,4 @@
-"""Delimited text with every kind of damage, drawn from a seed; each maker returns bytes and what must become of them."""
+"""Delimited text with every kind of damage, drawn from a seed: bytes, and what must become of them."""
 
 from __future__ import annotations
 
@@ -322,9 +322,20 @@ def odd_names(rng: Rng) -> Case:
 
 def foreign(rng: Rng) -> Case:
     starts = (
-        b"PK\x03\x04", b"%PDF-1.7\n", b"SQLite format 3\x00", b"\x7fELF", b"\x89PNG\r\n", b"<html><body>", b'{"a": 1}',
-        b'[{"a": 1}]', b"<?xml version='1.0'?>", b"Rar!\x1a\x07", b"7z\xbc\xaf\x27\x1c", b"\x04\x22\x4d\x18", b"GIF89a",
-    )  # fmt: skip
+        b"PK\x03\x04",
+        b"%PDF-1.7\n",
+        b"SQLite format 3\x00",
+        b"\x7fELF",
+        b"\x89PNG\r\n",
+        b"<html><body>",
+        b'{"a": 1}',
+        b'[{"a": 1}]',
+        b"<?xml version='1.0'?>",
+        b"Rar!\x1a\x07",
+        b"7z\xbc\xaf\x27\x1c",
+        b"\x04\x22\x4d\x18",
+        b"GIF89a",
+    )
     return Case(starts[int(rng.integers(len(starts)))] + rng.bytes(200), 0)
 
 
@@ -341,14 +352,47 @@ def zlib_stream(rng: Rng) -> Case:
 MAKERS: dict[str, tuple[Callable[[Rng], Case], int]] = {
     maker.__name__: (maker, count)
     for maker, count in (
-        (good, 12), (short_row, 10), (long_row, 10), (late_ragged_row, 3), (open_quote, 10), (stray_quotes, 30),
-        (nul_bytes, 6), (only_nuls, 3), (mixed_encodings, 8), (late_bad_byte, 1), (mark_in_the_middle, 6),
-        (wide_encoding, 10), (cut_wide_encoding, 8), (lone_surrogates, 6), (huge_cell, 4), (truncated_archive, 16),
-        (damaged_archive, 24), (archives_joined, 8), (archive_with_rubbish, 8), (archive_in_archive, 6),
-        (wrong_extension, 10), (blank, 8), (header_only, 4), (duplicate_names, 6), (empty_names, 6),
-        (name_taken_by_an_empty_one, 2), (cr_only, 8), (mixed_line_ends, 6), (no_final_line_end, 6), (blank_lines, 8),
-        (one_column_with_gaps, 8), (rubbish, 30), (rubbish_after_rows, 12), (flipped_bits, 30), (cut_anywhere, 20),
-        (spreadsheet_line, 6), (line_ends_in_cells, 12), (control_characters, 8), (odd_names, 12), (foreign, 16),
-        (delimiter_in_last_cell, 3), (zlib_stream, 3),
+        (good, 12),
+        (short_row, 10),
+        (long_row, 10),
+        (late_ragged_row, 3),
+        (open_quote, 10),
+        (stray_quotes, 30),
+        (nul_bytes, 6),
+        (only_nuls, 3),
+        (mixed_encodings, 8),
+        (late_bad_byte, 1),
+        (mark_in_the_middle, 6),
+        (wide_encoding, 10),
+        (cut_wide_encoding, 8),
+        (lone_surrogates, 6),
+        (huge_cell, 4),
+        (truncated_archive, 16),
+        (damaged_archive, 24),
+        (archives_joined, 8),
+        (archive_with_rubbish, 8),
+        (archive_in_archive, 6),
+        (wrong_extension, 10),
+        (blank, 8),
+        (header_only, 4),
+        (duplicate_names, 6),
+        (empty_names, 6),
+        (name_taken_by_an_empty_one, 2),
+        (cr_only, 8),
+        (mixed_line_ends, 6),
+        (no_final_line_end, 6),
+        (blank_lines, 8),
+        (one_column_with_gaps, 8),
+        (rubbish, 30),
+        (rubbish_after_rows, 12),
+        (flipped_bits, 30),
+        (cut_anywhere, 20),
+        (spreadsheet_line, 6),
+        (line_ends_in_cells, 12),
+        (control_characters, 8),
+        (odd_names, 12),
+        (foreign, 16),
+        (delimiter_in_last_cell, 3),
+        (zlib_stream, 3),
     )
-}  # fmt: skip
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from collections.abc import Iterator, Sequence
@@ -31,12 +32,13 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 class _WholeLineEnds:
     """A file for Arrow's parser whose blocks never part a CR from its LF.
 
-    The parser takes an LF at a block's start for the rest of a line end, even inside quotes.
+    The parser takes an LF at a block's start for the rest of a line end, even inside quotes. It also drops a byte order
+    mark at the start of what it is given; one that stands there belongs to the first value, and is put there twice.
     """
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file
-        self._held = b""
+        self._held = codecs.BOM_UTF8 if file.peek(3).startswith(codecs.BOM_UTF8) else b""
 
     @property
     def closed(self) -> bool:

@@ -191,11 +191,14 @@ class Option:
             bound = f"greater than {low:g}" if self.low_open else f"at least {low:g}"
             raise UsageError(f"{where} must be {bound}, not {value}", self._advice())
         if high is not None and value > high:
-            raise UsageError(f"{where} must be at most {high:g}, not {value}", self._advice())
+            raise UsageError(f"{where} must be at most {self._limit(high)}, not {value}", self._advice())
+
+    def _limit(self, number: float) -> str:
+        return f"{number:,}" if self.kind == "int" else f"{number:g}"
 
     def _advice(self) -> str:
         low = "" if self.low is None else f" {'above' if self.low_open else 'from'} {self.low:g}"
-        high = "" if self.high is None else f" up to {self.high:g}"
+        high = "" if self.high is None else f" up to {self._limit(self.high)}"
         noun = {"int": "a whole number", "float": "a number"}.get(self.kind)
         if noun is None:
             return f"give {self.expected()}"

@@ -8,12 +8,13 @@ JOBS ?= 2
 OUT ?= vber-demo
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+MINUTES ?= 5
 
 BIN := $(VENV)/bin
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint format docs bench sample screenshots check lock clean
+.PHONY: help install demo test lint format docs bench sample screenshots fuzz check lock clean
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
@@ -32,7 +33,7 @@ endef
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
-	@echo "more: install lint format docs bench sample screenshots check lock clean"
+	@echo "more: install lint format docs bench sample screenshots fuzz check lock clean"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -99,6 +100,12 @@ screenshots: $(VENV)/.installed
 	$(BIN)/vber merge --config sample_data/vber.toml --out $(OUT) --force
 	$(BIN)/vber report $(OUT) --truth sample_data/truth.csv
 	$(BIN)/python -m tests.report.screenshots $(OUT)/report.html $(OUT)-screenshots
+
+# Looks for inputs that make a reader fall over, for MINUTES; what it finds is kept in tests/fuzz/corpus, where the tests
+# go through it. Guided by coverage where atheris has a wheel for this Python and system, else drawn by hypothesis.
+fuzz: $(VENV)/.installed-dev
+	@$(BIN)/python -m pip install --quiet --progress-bar off --only-binary :all: atheris || true
+	$(BIN)/python -m tests.fuzz.run $(MINUTES)
 
 # New exact versions, for the Python in use.
 lock:

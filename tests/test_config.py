@@ -78,7 +78,7 @@ def test_the_digest_changes_with_what_changes_the_result(name):
     assert OPTIONS[name].in_digest == (name not in manners)
 
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12)
 
 
 @given(st.lists(texts, max_size=3), st.lists(texts, max_size=3), texts.filter(str.strip))
@@ -254,3 +254,11 @@ def test_the_content_of_further_files_changes_the_digest():
     options = MergeOptions(must_link=("a.csv",))
     assert options.digest() == MergeOptions().digest()
     assert len({options.digest(), options.digest(["must_link:1"]), options.digest(["cannot_link:1"])}) == 3
+
+
+@pytest.mark.parametrize(
+    "text", ['out = "a\\u0000b"', 'fields = ["a", "\\u0000"]', "K = 9" + "9" * 400, "x = " + "[" * 5000]
+)
+def test_what_no_run_can_use_is_refused(text):
+    with pytest.raises(UsageError):
+        parse_toml(f"[merge]\n{text}\n", "x.toml")

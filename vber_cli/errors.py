@@ -14,14 +14,18 @@ class VberError(Exception):
         What is wrong and where (file, row, column); one line.
     fix
         What to do about it, naming the flag that helps; one line.
+    value
+        What stands in the data there, if it helps: told with --verbose or --debug alone, since logs are read by others
+        than data are.
     """
 
     exit_code = 1
 
-    def __init__(self, what: str, fix: str) -> None:
+    def __init__(self, what: str, fix: str, *, value: str | None = None) -> None:
         super().__init__(f"{what}\n{fix}")
         self.what = what
         self.fix = fix
+        self.value = value
 
 
 class UsageError(VberError):

@@ -39,8 +39,14 @@ class Progress(Protocol):
         """Announce something the user should look into."""
 
 
+LONGEST = 1000  # characters of a message or of a cell; more is no reading matter
+
+
 def one_line(text: str) -> str:
-    """Return the text on one line, with every control character escaped."""
+    """Return the text on one line, with every control character escaped and the middle of a very long one left out."""
+    if len(text) > LONGEST:
+        half = LONGEST // 2
+        text = f"{text[:half]} [... {len(text) - 2 * half:,} characters ...] {text[-half:]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 

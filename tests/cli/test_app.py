@@ -22,7 +22,11 @@ from vber_cli.cli.reference import commands, reference
         (["merge", "a", "--max-sweep=3"], "vber merge has no option --max-sweep", "--max-sweeps"),
         (["merge", "a", "--k", "3"], "vber merge has no option --k", "--K"),
         (["merge", "a", "--K"], "--K needs a value", "--K INT|auto"),
-        (["merge", "a", "--K", "0"], "--K must be at least 1, not 0", "Give a whole number from 1, or auto"),
+        (
+            ["merge", "a", "--K", "0"],
+            "--K must be at least 1, not 0",
+            "Give a whole number from 1 up to 9,007,199,254,740,992, or auto",
+        ),
         (["merge", "a", "--K", "many"], "--K must be a whole number or auto, not 'many'", "auto"),
         (["merge", "a", "--prior", "empirica"], "--prior cannot be 'empirica'", "Did you mean empirical?"),
         (["merge", "a", "--quiet=1"], "--quiet takes no value", "Write --quiet alone"),

@@ -142,7 +142,7 @@ def test_a_wrong_guess_everywhere_is_a_field() -> None:
 @pytest.mark.parametrize(
     ("ids", "what"),
     [
-        (["p", "q", "r", "q", "p"], "'q' in row 1 and again in row 3"),
+        (["p", "q", "r", "q", "p"], "the same value in rows 1 and 3"),
         (["p", None, "q", "r", "s"], "no value in row 1"),
         (["p", "o", "q", "r", " "], "no value in row 4"),
     ],

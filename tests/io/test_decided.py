@@ -71,7 +71,7 @@ def test_parquet_and_no_rows(tmp_path):
     [
         ("id_a\n1\n", "has one column"),
         ("id_a,id_b\n1,2\n3,\n", "row 2: a pair needs two ids"),
-        ("id_a,id_b,decision\n1,2,yes\n3,4,perhaps\n", "row 2: the decision is 'perhaps'"),
+        ("id_a,id_b,decision\n1,2,yes\n3,4,perhaps\n", "row 2: the decision is neither"),
     ],
 )
 def test_what_cannot_be_a_pair_is_refused(tmp_path, text, says):

@@ -49,10 +49,11 @@ _CANNOT_WRITE = {
 
 @dataclass
 class Manners:
-    """How errors are told: with a traceback, as JSON."""
+    """How errors are told: with a traceback, as JSON, with the values of the data they are about."""
 
     debug: bool = False
     log_json: bool = False
+    verbose: bool = False
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -142,6 +143,9 @@ def _as_vber_error(error: BaseException) -> tuple[int, str, str]:
         return BudgetError.exit_code, "out of memory", "use fewer fields or records, or a machine with more memory"
     if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
         return OutputError.exit_code, *_os_lines(error)
+    if isinstance(error, UnicodeEncodeError) and error.reason.startswith("surrogates"):
+        # Only an argument brings them in: bytes that are no text.
+        return EXIT_USAGE, "a name on the command line is not UTF-8 text", "rename the file or directory"
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return EXIT_BUG, f"a bug in {PROGRAM}: {text}", "run it again with --debug and report what it prints"
 
@@ -157,6 +161,8 @@ def _sentence(text: str, *, begins: bool = False) -> str:
 def _tell(error: BaseException, manners: Manners) -> int:
     """Print the error in two lines (or one of JSON) to standard error and return the exit code."""
     code, what, fix = _as_vber_error(error)
+    if isinstance(error, VberError) and error.value is not None and (manners.verbose or manners.debug):
+        what = f"{what.rstrip('.')}: {error.value!r}"
     stream = sys.stderr
     if stream is None:
         return code
@@ -216,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if _COMPLETE_VARIABLE in os.environ:
         return shell_complete(vber, {}, PROGRAM, _COMPLETE_VARIABLE, os.environ[_COMPLETE_VARIABLE])
-    manners = Manners(debug="--debug" in words, log_json="--log-json" in words)
+    manners = Manners("--debug" in words, "--log-json" in words, "-v" in words or "--verbose" in words)
     try:
         with _stopping_signals():
             return _invoke(words, manners)

@@ -172,13 +172,14 @@ def merge_options(ctx: click.Context, parameters: Mapping[str, Any]) -> tuple[Me
     from_file = read_toml(path) if path is not None else {}
     given = given_options(ctx, parameters)
     options = MergeOptions.layered(from_file, given)
-    remember_manners(ctx, debug=options.debug, log_json=options.log_json)
+    remember_manners(ctx, debug=options.debug, log_json=options.log_json, verbose=options.verbose)
     return options, frozenset(from_file) | frozenset(given)
 
 
-def remember_manners(ctx: click.Context, *, debug: bool, log_json: bool) -> None:
+def remember_manners(ctx: click.Context, *, debug: bool, log_json: bool, verbose: bool) -> None:
     """Have errors told as the options of this run say."""
     manners = ctx.find_root().obj
     if manners is not None:
         manners.debug = debug
         manners.log_json = log_json
+        manners.verbose = verbose

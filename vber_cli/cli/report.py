@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from vber_cli.cli.options import debug_option
+from vber_cli.progress import one_line
 
 DEFAULT_NAME = "report.html"
 
@@ -43,10 +44,10 @@ def report(directory: str, truth: str | None, out: str | None, quiet: bool) -> N
         check_page(path, GENERATOR)
     page, notes = make_report(Path(directory), truth)
     for note in () if quiet else notes:
-        click.echo(f"note: {note}", err=True)
+        click.echo(one_line(f"note: {note}"), err=True)
     if path is None:
         click.echo(page.encode(), nl=False)
         return
     write_page(path, page, GENERATOR)
     if not quiet:
-        click.echo(f"report in {path} ({len(page.encode()) / 1e3:,.0f} kB)", err=True)
+        click.echo(one_line(f"report in {path} ({len(page.encode()) / 1e3:,.0f} kB)"), err=True)

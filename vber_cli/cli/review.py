@@ -59,6 +59,8 @@ def _write(out: str, data: bytes) -> None:
         sys.stdout.buffer.flush()
         return
     path = Path(out)
+    if not path.name:
+        raise OutputError(f"{out!r} is no file to write", "name a file with --out")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         temporary.write_bytes(data)

@@ -31,7 +31,7 @@ def sample(ctx: click.Context, /, **parameters: Any) -> int:
     from vber_cli.sampling import run_sample
 
     options = SampleOptions(**given_options(ctx, parameters, SAMPLE_OPTIONS))  # type: ignore[arg-type]
-    remember_manners(ctx, debug=options.debug, log_json=options.log_json)
+    remember_manners(ctx, debug=options.debug, log_json=options.log_json, verbose=options.verbose)
     if not options.files:
         raise UsageError("no database is given", "name the files, for example: vber sample clinic.csv police.csv")
     began = time.perf_counter()

@@ -50,7 +50,9 @@ def check_delimiter(text: str, where: str) -> None:
 
 
 def check_out(text: str, where: str) -> None:
-    """Refuse a blank directory."""
+    """Refuse a blank directory, and one whose name is no text."""
+    if not text.isascii() and text.encode("utf-8", "ignore").decode() != text:
+        raise UsageError(f"{where} {text!r} is not UTF-8 text", "give a directory whose name is")
     if not text.strip():
         raise UsageError(f"{where} names no directory", "give a directory, for example vber-out")
 

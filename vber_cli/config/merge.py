@@ -66,6 +66,7 @@ class MergeOptions:
         metavar="INT|auto",
         none_word="auto",
         low=1,
+        high=2**53,
     )
     out: str = _opt(
         DEFAULT_OUT,
@@ -160,8 +161,8 @@ class MergeOptions:
         "individual; learned fits it per field.",
         metavar="A|learned",
         none_word="learned",
-        low=0,
-        low_open=True,
+        low=1e-12,
+        high=1e12,
     )
     no_duplicates: tuple[str, ...] = _opt(
         (),
@@ -230,6 +231,7 @@ class MergeOptions:
         "Stop after this many sweeps; if not converged by then, the results are written and the exit code is 6.",
         metavar="INT",
         low=1,
+        high=10**9,
     )
     tol: float = _opt(
         1e-08,

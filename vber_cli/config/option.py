@@ -140,6 +140,8 @@ class Option:
             raise UsageError(f"{where} must be {self.expected()}, not {_shown(value)}", self._advice())
         if self.kind in ("int", "float"):
             self._check_limits(value, where)
+        if any("\0" in item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, str)):
+            raise UsageError(f"{where} holds a NUL character, which no name can", "leave it out")
         if self.choices and value not in self.choices:
             close = nearest(value, self.choices)
             known = ", ".join(self.choices)
@@ -182,18 +184,21 @@ class Option:
         raise UsageError(f"{self.label} must be {self.expected()}, not {_shown(text)}", self._advice())
 
     def _check_limits(self, value: float, where: str) -> None:
-        if not math.isfinite(value):
+        if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"{where} must be a finite number, not {value}", self._advice())
         low, high = self.low, self.high
         if low is not None and (value < low or (self.low_open and value == low)):
             bound = f"greater than {low:g}" if self.low_open else f"at least {low:g}"
             raise UsageError(f"{where} must be {bound}, not {value}", self._advice())
         if high is not None and value > high:
-            raise UsageError(f"{where} must be at most {high:g}, not {value}", self._advice())
+            raise UsageError(f"{where} must be at most {self._limit(high)}, not {value}", self._advice())
+
+    def _limit(self, number: float) -> str:
+        return f"{number:,}" if self.kind == "int" else f"{number:g}"
 
     def _advice(self) -> str:
         low = "" if self.low is None else f" {'above' if self.low_open else 'from'} {self.low:g}"
-        high = "" if self.high is None else f" up to {self.high:g}"
+        high = "" if self.high is None else f" up to {self._limit(self.high)}"
         noun = {"int": "a whole number", "float": "a number"}.get(self.kind)
         if noun is None:
             return f"give {self.expected()}"
@@ -202,7 +207,12 @@ class Option:
 
 def _split_names(text: str) -> list[str]:
     """Split a,b on its commas; a name that holds a comma is written in double quotes."""
-    rows = list(csv.reader([text], skipinitialspace=True))
+    try:
+        rows = list(csv.reader([text], skipinitialspace=True))
+    except csv.Error:
+        raise UsageError(
+            f"{_shown(text)} holds a line end outside quotes", "write such a name in double quotes, as in 'a,\"b c\"'"
+        ) from None
     return [name.strip() for name in rows[0] if name.strip()] if rows else []
 
 

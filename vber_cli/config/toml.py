@@ -89,7 +89,7 @@ def parse_toml(text: str, source: str) -> dict[str, object]:
     """
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also for nesting and numbers beyond all measure
         raise UsageError(f"{source} is not valid TOML: {error}", "texts need quotes, lists need brackets") from None
     known = {option.key: option for option in OPTIONS.values()}
     for name in document:

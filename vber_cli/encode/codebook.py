@@ -398,7 +398,7 @@ def _id_problem(values: pa.Array) -> str | None:
     order = codes.indices.to_numpy()
     repeated = int(np.flatnonzero(order != np.arange(len(order)))[0])
     first = int(np.flatnonzero(order == order[repeated])[0])
-    return f"{values[repeated].as_py()!r} in row {first} and again in row {repeated} (the first is row 0)"
+    return f"the same value in rows {first} and {repeated} (the first is row 0)"
 
 
 def _fallback_collectors(

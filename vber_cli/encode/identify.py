@@ -10,7 +10,7 @@ import pyarrow as pa
 from vber_cli.errors import InputError
 from vber_cli.model.types import IntArray
 
-_DEFUSED = "'"  # in front of what a spreadsheet would take for a formula, as `vber review` writes it
+DEFUSED = "'"  # begins a cell that would have been a formula
 
 
 class RecordFinder:
@@ -58,6 +58,8 @@ class RecordFinder:
             If no record has the id, or several have it.
         """
         if database is not None and database not in self._database:
+            database = database.removeprefix(DEFUSED)
+        if database is not None and database not in self._database:
             raise InputError(
                 f"{where}: there is no database {database!r}", f"the databases are {', '.join(self._names)}"
             )
@@ -79,12 +81,13 @@ class RecordFinder:
         return int(found[0])
 
     def _candidates(self, text: str, database: str | None) -> list[int]:
-        found = self._named(text, database)
-        if not found and text.startswith(_DEFUSED):
-            found = self._named(text.removeprefix(_DEFUSED), database)
+        found = self._written(text, database)
+        if not found and text.startswith(DEFUSED):
+            # `vber review` puts it before what a spreadsheet would take for a formula.
+            found = self._written(text.removeprefix(DEFUSED), database)
         return found
 
-    def _named(self, text: str, database: str | None) -> list[int]:
+    def _written(self, text: str, database: str | None) -> list[int]:
         if database is not None:
             return self._within(text, self._database[database])
         found = self._within(text, None)

@@ -9,7 +9,7 @@ import numpy as np
 
 from vber_cli.engine import cavi, hyper
 from vber_cli.engine.block_model import BlockModel, Evidence, block_model
-from vber_cli.engine.cavi import Linkage
+from vber_cli.engine.cavi import Linkage, blank_records
 from vber_cli.engine.decide import Expected, Membership, decide, expected_scores, membership
 from vber_cli.engine.learn import (
     MAX_ROUNDS,
@@ -293,10 +293,10 @@ def run_moves(
         as_read, prior, model, n_individuals, learned.log_new, graph, (pairs.a, pairs.b), linkage,
         Limits(max_sweeps, tol, settings.threads, settings.checkpoints), on_step,
     )  # fmt: skip
-    if optimum.forced:
+    label = decide(found.a, found.b, found.probability, records.n_records, loss, model.constraints)
+    told = len(np.unique(label[~blank_records(records)]))  # records without values stand alone whatever K is
+    if optimum.forced or told > (settings.occupancy.n_individuals or told):
         label = argmax_labels(optimum.fit.linkage, model.constraints)
-    else:
-        label = decide(found.a, found.b, found.probability, records.n_records, loss, model.constraints)
     mass = float(found.probability.sum())
     missed = mass * missed_share / max(1.0 - missed_share, 1e-9)
     return Result(

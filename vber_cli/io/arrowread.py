@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -38,7 +39,8 @@ class ArrowTable:
         self.kind = kind
         with self._reading():
             self.schema = self._schema()
-        self.columns = tuple(name.strip() for name in self.schema.names)
+            names = self.schema.names
+        self.columns = tuple(name.strip() for name in names)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows in file order, with these columns as dictionary-encoded strings.
@@ -58,6 +60,10 @@ class ArrowTable:
                 if not columns:
                     yield batch
                     continue
+                if self.kind != "parquet":
+                    # Arrow takes the offsets of its own formats on trust, and reads wherever damaged ones point.
+                    for array, name in zip(batch.columns, columns, strict=True):
+                        _check_buffers(array, self.content.label, name)
                 arrays = [
                     as_text(array, self.content.label, name) for array, name in zip(batch.columns, columns, strict=True)
                 ]
@@ -67,7 +73,7 @@ class ArrowTable:
     def _reading(self) -> Iterator[None]:
         try:
             yield
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
             raise InputError(
                 f"{self.content.label}: is not readable as {self.kind} ({reason}).",
@@ -76,7 +82,7 @@ class ArrowTable:
 
     def _source(self) -> Any:
         path = self.content.path
-        return pa.memory_map(path) if path is not None and self.content.n_bytes else self.content.open()
+        return pa.memory_map(os.fsencode(path)) if path is not None and self.content.n_bytes else self.content.open()
 
     def _schema(self) -> pa.Schema:
         with self._source() as source:
@@ -117,7 +123,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _is_string(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view")
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
@@ -144,6 +150,24 @@ def check_type(label: str, column: str, kind: pa.DataType) -> None:
     raise InputError(
         f"{label}: column {column!r} holds {what} ({value}), which are no field values.",
         f"Leave it out with --exclude {column}, or store it as text.",
+    )
+
+
+def _check_buffers(array: pa.Array, label: str, column: str) -> None:
+    """Raise InputError where text is not valid UTF-8, ArrowInvalid where offsets or indices point outside."""
+    kind = array.type
+    try:
+        array.validate(full=_is_string(_value_type(kind)) or kind != _value_type(kind))
+    except pa.ArrowInvalid as error:
+        if "UTF8" in str(error):
+            raise _not_utf8(label, column) from error
+        raise
+
+
+def _not_utf8(label: str, column: str) -> InputError:
+    return InputError(
+        f"{label}: column {column!r} holds text that is not valid UTF-8.",
+        f"Write the file again with proper text, or leave it out with --exclude {column}.",
     )
 
 
@@ -202,12 +226,9 @@ def _text_of_values(values: pa.Array, label: str, column: str) -> pa.StringArray
         text = pc.replace_substring_regex(values.cast(pa.string()), r"(\.[0-9]*?)0+$", r"\1")
         return pc.replace_substring_regex(text, r"\.$", "")
     text = values.cast(pa.string())
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view":
+    if _is_string(kind):
         try:
             text.validate(full=True)
         except pa.ArrowInvalid as error:
-            raise InputError(
-                f"{label}: column {column!r} holds text that is not valid UTF-8.",
-                f"Write the file again with proper text, or leave it out with --exclude {column}.",
-            ) from error
+            raise _not_utf8(label, column) from error
     return text

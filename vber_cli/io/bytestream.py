@@ -24,6 +24,9 @@ from vber_cli.errors import InputError
 CHUNK = 1 << 20
 # A pipe cannot be read twice: it is kept in memory up to this size, in a temporary file beyond it.
 SPOOL_LIMIT = 64 << 20
+# A file that unpacks to more than both of these is taken for a trap: tables rarely shrink to a tenth of that.
+BOMB_BYTES = 1 << 30
+BOMB_RATIO = 200
 
 _COMPRESSIONS = ((b"\x1f\x8b", "gzip"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\x00", "xz"))
 
@@ -201,12 +204,18 @@ def decompressed(content: Content, compression: str | None) -> Iterator[bytes]:
     Raises
     ------
     InputError
-        The file cannot be read, or the compressed data are damaged or end too early.
+        The file cannot be read, or the compressed data are damaged, end too early, or unpack to more than
+        `BOMB_BYTES` and `BOMB_RATIO` times their size.
     """
     raw = HashingReader(content)
     try:
         reader = _decompressor(raw, compression)
+        limit = max(BOMB_BYTES, BOMB_RATIO * content.n_bytes)
+        n_bytes = 0
         while block := reader.read(CHUNK):
+            n_bytes += len(block)
+            if compression is not None and n_bytes > limit:
+                raise _bomb(content, compression, n_bytes)
             yield block
         # Decompressors may stop short of the last byte; the digest covers the whole file.
         while raw.read(CHUNK):
@@ -219,6 +228,14 @@ def decompressed(content: Content, compression: str | None) -> Iterator[bytes]:
         ) from error
     finally:
         raw.close()
+
+
+def _bomb(content: Content, compression: str, n_bytes: int) -> InputError:
+    return InputError(
+        f"{content.label}: {content.n_bytes:,} bytes of {compression} data unpack to more than {n_bytes - 1:,} bytes, "
+        f"over {BOMB_RATIO} times as many.",
+        "If this is no trap, decompress the file and give the result.",
+    )
 
 
 def _decompressor(raw: HashingReader, compression: str | None) -> _Readable:

@@ -19,6 +19,7 @@ csv.field_size_limit(2**31 - 1)
 _DELIMITER_NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", "blank": " "}
 _DELIMITERS = ("\t", "|", ";", ",")
 _SAMPLE_ROWS = 1000
+_LONGEST_NAME = 10_000
 _HEADER_WORDS = re.compile(
     r"(^|[^a-z])(id|ids|no|nr|nom|name|names|first|last|given|family|middle|sur|surname|forename|lname|fname|sex|gender"
     r"|age|dob|date|birth|born|day|month|year|city|town|state|country|county|region|province|street|address|addr|zip"
@@ -276,13 +277,13 @@ def ragged(
 ) -> InputError:
     """Tell that a row has a different number of values than there are columns."""
     reference = "the header" if header else "the first row"
-    shown = repr(text if len(text) <= 60 else text[:57] + "...")
     name = {"\t": "a tab", ",": "a comma", ";": "a semicolon", " ": "a blank"}.get(delimiter, repr(delimiter))
     values = "value" if n_values == 1 else "values"
     return InputError(
-        f"{label}, line {line}: {n_values} {values} where {reference} has {n_expected}: {shown}",
+        f"{label}, line {line}: {n_values} {values} where {reference} has {n_expected}.",
         f"Correct this line (a value that holds the delimiter or a line end needs quotes), "
         f"or name the delimiter with --delimiter if it is not {name}.",
+        value=text,
     )
 
 
@@ -346,6 +347,12 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _column_names(label: str, first: Sequence[str]) -> tuple[str, ...]:
+    for i, cell in enumerate(first):
+        if len(cell) > _LONGEST_NAME:
+            raise InputError(
+                f"{label}: the first row should name the columns, and has {len(cell):,} characters in column {i + 1}.",
+                "Check whether a quote in it is never closed, and whether the file has a header line.",
+            )
     names = [cell.strip() or f"column{i + 1}" for i, cell in enumerate(first)]
     check_names(label, names)
     return tuple(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pyarrow.csv import ConvertOptions, ParseOptions
 
 _MAX_BLOCK = 1 << 30
+# What is larger is no value to compare, but a quote that was never closed, or a trap.
+MAX_CELL = 16 << 20
 _BLOCK_PER_COLUMN = 1 << 10
 _SLOW_ROWS = 20_000
 TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -29,12 +32,13 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 class _WholeLineEnds:
     """A file for Arrow's parser whose blocks never part a CR from its LF.
 
-    The parser takes an LF at a block's start for the rest of a line end, even inside quotes.
+    The parser takes an LF at a block's start for the rest of a line end, even inside quotes. It also drops a byte order
+    mark at the start of what it is given; one that stands there belongs to the first value, and is put there twice.
     """
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file
-        self._held = b""
+        self._held = codecs.BOM_UTF8 if file.peek(3).startswith(codecs.BOM_UTF8) else b""
 
     @property
     def closed(self) -> bool:
@@ -82,7 +86,8 @@ class CsvTable:
         Raises
         ------
         InputError
-            A row has too few or too many values, a quote is never closed, a byte is not valid in the encoding.
+            A row has too few or too many values, a quote is never closed, a byte is not valid in the encoding, a value
+        is larger than `MAX_CELL`.
         """
         if self._is_plain():
             yield from self._fast_batches(columns)
@@ -161,7 +166,8 @@ class CsvTable:
                     if batch.num_rows == 0:
                         continue
                     tail = batch
-                    arrays = [self._trimmed(batch.column(str(i)), i) for i in numbers]
+                    arrays = [self._trimmed(batch.column(str(i))) for i in numbers]
+                    self._refuse_huge(arrays, columns)
                     yield _record_batch(arrays, columns, batch.num_rows)
         if tail is not None:
             # An opening quote without its partner swallows the rest of the file into the last cell.
@@ -169,6 +175,16 @@ class CsvTable:
             ends = value if isinstance(value, bytes) else str(value).encode()
             if b"\n" in ends or b"\r" in ends:
                 self._refuse_open_quote()
+
+    def _refuse_huge(self, arrays: Sequence[pa.DictionaryArray], columns: Sequence[str]) -> None:
+        """Raise InputError where a value is larger than `MAX_CELL`."""
+        for array, column in zip(arrays, columns, strict=True):
+            values = array.dictionary
+            if values.nbytes > MAX_CELL and (pc.max(pc.binary_length(values)).as_py() or 0) > MAX_CELL:
+                raise InputError(
+                    f"{self.content.label}: a value of column {column!r} is larger than {MAX_CELL >> 20} MiB.",
+                    f"Check for a quote that is never closed, or leave the column out with --exclude {column}.",
+                )
 
     def _parse_options(self) -> ParseOptions:
         from pyarrow import csv as arrow_csv
@@ -191,9 +207,9 @@ class CsvTable:
             column_types=types, include_columns=list(types), strings_can_be_null=False, null_values=[]
         )
 
-    def _trimmed(self, array: pa.DictionaryArray, number: int) -> pa.DictionaryArray:
-        """Take off the blanks that follow delimiters in this dialect."""
-        if not self.dialect.skip_blanks or number == 0:
+    def _trimmed(self, array: pa.DictionaryArray) -> pa.DictionaryArray:
+        """Take off the blanks before values in this dialect, those at the start of a line as the csv module does."""
+        if not self.dialect.skip_blanks:
             return array
         return pa.DictionaryArray.from_arrays(array.indices, pc.utf8_ltrim(array.dictionary, " "))
 
@@ -205,6 +221,7 @@ class CsvTable:
         while chunk := [row for _, row in islice(rows, _SLOW_ROWS)]:
             cells = list(zip(*chunk, strict=True))
             arrays = [pa.array(cells[i], pa.string()).dictionary_encode() for i in numbers]
+            self._refuse_huge(arrays, columns)
             tail = chunk[-1][-1]
             yield _record_batch(arrays, columns, len(chunk))
         if "\n" in tail or "\r" in tail:
@@ -263,8 +280,9 @@ class CsvTable:
         except InputError as found:
             return found
         return InputError(
-            f"{self.content.label}: cannot be read as delimited text ({str(error).splitlines()[0]}).",
+            f"{self.content.label}: cannot be read as delimited text.",
             "Name the dialect with --delimiter and --encoding, or save the file as plain CSV.",
+            value=str(error),
         )
 
     def _refuse_open_quote(self) -> None:

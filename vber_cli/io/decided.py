@@ -113,7 +113,11 @@ def read_decided(path: str, wanted: Sequence[str], *, filled_in: bool = False) -
 def _counts(path: str, row: int, decision: str | None, wanted: Sequence[str]) -> bool:
     word = (decision or "").casefold()
     if word and word not in YES and word not in NO:
-        raise InputError(f"{path}, row {row}: the decision is {decision!r}", "write yes or no, or leave it empty")
+        raise InputError(
+            f"{path}, row {row}: the decision is neither yes nor no",
+            "write one of them, or leave the cell empty",
+            value=decision,
+        )
     return word in wanted
 
 

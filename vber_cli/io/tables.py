@@ -109,7 +109,8 @@ def resolve_sources(arguments: Sequence[str]) -> list[Source]:
     taken = set(given)
     sources = []
     for given_name, path, paths in found:
-        name = given_name or _unique(_stem(path, paths), taken)
+        # The bytes of a file's name need not be text; a database's name stands in tables.
+        name = (given_name or _unique(_stem(path, paths), taken)).encode("utf-8", "backslashreplace").decode()
         taken.add(name)
         sources.append(Source(name, paths))
     return sources

@@ -89,7 +89,9 @@ def review(directory: Path, n_pairs: int) -> Review:
         columns += [safe_texts(column.take(pa.array(side)).cast(pa.large_string())) for side in sides]
     columns.append(pa.nulls(len(chosen), pa.large_string()))
     all_loss = float(wrong_loss(a, b, probability, result.individual, loss).sum())
-    return Review(pa.table(columns, column_names(fields)), value[chosen], len(a), all_loss)
+    return Review(
+        pa.table(columns, [safe_text(name) for name in column_names(fields)]), value[chosen], len(a), all_loss
+    )
 
 
 def column_names(fields: Sequence[str]) -> list[str]:

@@ -51,7 +51,8 @@ def summarise(
 ) -> dict[str, Any]:
     """Everything that `summary.json` holds but timings, memory and warnings."""
     fit, posterior = found.optimum.fit, found.posterior
-    n = {"mean": float(written.n_individuals), "low": None, "high": None}
+    # Records without any value stand alone in the tables, and are no more individuals than there are.
+    n = {"mean": float(min(written.n_individuals, found.n_individuals)), "low": None, "high": None}
     k: dict[str, float | None] = {"mean": float(found.n_individuals), "low": None, "high": None}
     if posterior is not None:
         n = {"mean": posterior.n.mean, "low": posterior.n.low, "high": posterior.n.high}

@@ -183,3 +183,25 @@ def test_records_start_takes_distinct_records_only():
     start = start_from_records(records, 50, 0)
     assert start.n_stored == len(np.unique(records.codes[2:], axis=0))
     assert start.n_rest == 50 - start.n_stored
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_looking_individuals_up_by_two_values_changes_nothing(seed, start, monkeypatch):
+    """Nor does sweeping over the records that may still move, up to what is negligible."""
+    records = make_records(seed, n=300, n_values=(40, 30, 50, 20))
+    prior = make_prior(records, "empirical", 0.02)
+    linkage = STARTS[start](records, 170, seed)
+    walked = cavi.fit(records, prior, linkage, max_sweeps=300, tol=1e-9)
+    looked_at = []
+    real = cavi.local
+    monkeypatch.setattr(cavi, "_MANY_STORED", 0)
+    monkeypatch.setattr(
+        cavi, "local", lambda part, *rest: (looked_at.append(part.n_records), real(part, *rest))[1]
+    )  # fmt: skip
+    found = cavi.fit(records, prior, linkage, max_sweeps=300, tol=1e-9, local_step=cavi.local)
+    assert looked_at[0] == looked_at[-1] == 300
+    assert min(looked_at) < 300
+    assert found.converged
+    np.testing.assert_allclose(dense_of(found.linkage), dense_of(walked.linkage), atol=1e-8)
+    assert found.elbo == pytest.approx(walked.elbo, abs=1e-8)

@@ -20,6 +20,7 @@ from vber_cli.parallel import map_ranges, ranges
 _MANY_STORED = 20_000  # individuals from which on they are looked up by two values
 _VOTES, _PAIRS_LOOKED_UP = 5_000, 8
 _RECORDS_PER_PART = 16384
+_FAINT_REST = 1e-12  # φ of the rest below which a record has no part in what becomes of it
 
 
 @dataclass(frozen=True)
@@ -335,13 +336,14 @@ def fit(
 
 
 def _restless(linkage: Linkage, previous: Linkage) -> LongArray:
-    """Records whose φ may change further because that of another has changed."""
-    return np.flatnonzero(
-        kernels.restless_kernel(
-            linkage.ptr, linkage.individual, linkage.phi, previous.ptr, previous.individual, previous.phi,
-            max(linkage.n_stored, previous.n_stored),
-        )
+    """Records whose φ may change further because that of another has changed; all who lean on it share the rest."""
+    moved = kernels.restless_kernel(
+        linkage.ptr, linkage.individual, linkage.phi, previous.ptr, previous.individual, previous.phi,
+        max(linkage.n_stored, previous.n_stored),
     )  # fmt: skip
+    if not np.array_equal(linkage.rest, previous.rest):
+        moved |= linkage.rest > _FAINT_REST
+    return np.flatnonzero(moved)
 
 
 def largest_change(linkage: Linkage, previous: Linkage) -> float:

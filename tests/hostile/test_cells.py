@@ -123,7 +123,7 @@ def test_a_review_comes_back_though_its_formulas_were_defused(merged: Path) -> N
     with out.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(rows[:2])
     inputs = [f"<b>one={merged.parent / 'one.csv'}", f"@two={merged.parent / 'two.csv'}"]
-    ended = run("merge", "-q", *inputs, "--must-link", out, "-o", merged.parent / "again")
+    ended = run("merge", "-q", *inputs, "--fields", "=1+1", "--must-link", out, "-o", merged.parent / "again")
     assert ended.code == 0, ended.err
 
 

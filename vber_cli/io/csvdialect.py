@@ -177,7 +177,8 @@ def detect_dialect(label: str, text: str, *, complete: bool, delimiter: str | No
         There is no row at all, a row has a different number of values than the first, or two columns have one name.
     """
     whole = text
-    declared = re.match(r"\s*sep=(.)\r?\n", text)  # spreadsheets write this line
+    # spreadsheets write this line; what no one separates values by declares nothing
+    declared = re.match(r"""\s*sep=(\t|[^\w\x00-\x1f\x7f"'\\])\r?\n""", text)
     n_skipped = 0
     if declared:
         n_skipped = text[: declared.end()].count("\n")

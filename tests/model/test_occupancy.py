@@ -176,3 +176,12 @@ def test_shared_out_among_databases_one_more_individual_weighs_its_share(n_indiv
     assert shared.log_new(80.0) == pytest.approx(plain.log_new(80.0) - np.log(2.0))
     assert shared.log_h(81) - shared.log_h(80) == pytest.approx(plain.log_h(81) - plain.log_h(80) - np.log(2.0))
     np.testing.assert_allclose(shared.posterior(80.0)[1], plain.posterior(80.0)[1], rtol=1e-9)
+
+
+def test_one_more_individual_has_a_finite_weight_where_the_databases_hold_everybody():
+    present = Occupancy(300, present=(100.0, 100.0, 100.0))
+    for n in (100.0, 100.4, 250.0, 299.9):
+        assert np.isfinite(present.log_new(n))
+        k, weight = present.posterior(n)
+        assert np.isfinite(weight).all()
+        assert k.min() >= n - 1

@@ -23,6 +23,7 @@ from vber_cli.model.types import FloatArray
 _EXACT_BELOW = 20_000  # sum over so many integers K from n on if that is all that matters, else integrate over log K
 _GRID = 1201
 _FREE_SLACK = 2.5
+_NOBODY_LEFT = 1e-9  # what K − n counts as at least, where databases hold everybody
 
 
 def log_labellings(n_individuals: FloatArray | float, n: FloatArray | float) -> FloatArray:
@@ -113,7 +114,8 @@ class Occupancy:
         if self.n_individuals is not None:
             return float(digamma(max(self.n_individuals - n, 0.0) + 1.0)) - self.dispersion
         whole = np.floor(n)
-        steps = [float(np.log(np.sum(w * (k - m)))) for m in (whole, whole + 1) for k, w in [self.posterior(m)]]
+        left = [float(np.sum(w * (k - m))) for m in (whole, whole + 1) for k, w in [self.posterior(m)]]
+        steps = [float(np.log(max(one, _NOBODY_LEFT))) for one in left]
         return float(steps[0] + (n - whole) * (steps[1] - steps[0])) - self.dispersion
 
     def next_log_new(self, log_new: float, n: float, n_variance: float) -> float:

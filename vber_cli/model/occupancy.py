@@ -23,7 +23,7 @@ from vber_cli.model.types import FloatArray
 _EXACT_BELOW = 20_000  # sum over so many integers K from n on if that is all that matters, else integrate over log K
 _GRID = 1201
 _FREE_SLACK = 2.5
-_NOBODY_LEFT = 1e-9  # what K − n counts as at least, where databases hold everybody
+_NOBODY_LEFT = 1e-300  # what K − n counts as at least, where databases hold everybody
 
 
 def log_labellings(n_individuals: FloatArray | float, n: FloatArray | float) -> FloatArray:

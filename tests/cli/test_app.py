@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -81,19 +80,13 @@ def test_version(vber):
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["merge", "--help"]])
-def test_help_is_fast_and_loads_nothing_heavy(vber, arguments):
+def test_help_loads_nothing_heavy(arguments):
     program = (
         "import sys; from vber_cli.cli.app import main; main(sys.argv[1:]); "
         "sys.exit(bool({'numpy', 'pyarrow', 'numba', 'scipy', 'rich'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, check=False)
     assert done.returncode == 0
-    seconds = []
-    for _ in range(5):
-        began = time.perf_counter()
-        subprocess.run([vber, *arguments], capture_output=True, check=True)
-        seconds.append(time.perf_counter() - began)
-    assert min(seconds) <= 0.3
 
 
 def test_python_m_is_the_same_command():

@@ -74,7 +74,8 @@ class Family:
         """The local step: as `cavi.local` for unconstrained records, over the supports for units."""
         if self._support is None:
             self._support = self._find_support(cavi.local(records, prior, counts, n_individuals, threads))
-        free = cavi.local(self._free_records, prior, counts, n_individuals, threads, before)
+        likely = None if before is None else before.part(self._free)
+        free = cavi.local(self._free_records, prior, counts, n_individuals, threads, likely)
         rows = self._unit_rows(self._support, records, prior, counts, n_individuals)
         return self._joined(free, *rows, records.n_records)
 

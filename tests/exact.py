@@ -41,11 +41,8 @@ def log_evidence(codes, alpha, n_individuals):
     return logsumexp(terms) - len(codes) * np.log(n_individuals)
 
 
-def partition_posterior(codes, alpha, log_h):
-    """Pair probabilities (N, N) and the distribution of n (index 0..N) under weight h(n) Π m(block)."""
-    n_records = len(codes)
-    parts = list(partitions(list(range(n_records))))
-    logs = np.array([log_h[len(p)] + sum(log_marginal(codes, alpha, b) for b in p) for p in parts])
+def _summed(parts, logs, n_records):
+    """Pair probabilities (N, N) and the distribution of n (index 0..N) of partitions with these log weights."""
     weight = np.exp(logs - logsumexp(logs))
     pair, n = np.zeros((n_records, n_records)), np.zeros(n_records + 1)
     for w, part in zip(weight, parts, strict=True):
@@ -54,6 +51,14 @@ def partition_posterior(codes, alpha, log_h):
             for i, j in itertools.permutations(block, 2):
                 pair[i, j] += w
     return pair, n
+
+
+def partition_posterior(codes, alpha, log_h):
+    """Pair probabilities (N, N) and the distribution of n (index 0..N) under weight h(n) Π m(block)."""
+    n_records = len(codes)
+    parts = list(partitions(list(range(n_records))))
+    logs = np.array([log_h[len(p)] + sum(log_marginal(codes, alpha, b) for b in p) for p in parts])
+    return _summed(parts, logs, n_records)
 
 
 def smered_field_evidence(column, part, n_values, beta_prior, mu):
@@ -92,11 +97,4 @@ def smered_posterior(codes, n_values, beta_prior, mu, n_individuals):
             for part in parts
         ]
     )
-    weight = np.exp(logs - logsumexp(logs))
-    pair, n = np.zeros((n_records, n_records)), np.zeros(n_records + 1)
-    for w, part in zip(weight, parts, strict=True):
-        n[len(part)] += w
-        for block in part:
-            for i, j in itertools.permutations(block, 2):
-                pair[i, j] += w
-    return pair, n
+    return _summed(parts, logs, n_records)

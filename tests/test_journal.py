@@ -109,6 +109,7 @@ def test_steps_in_a_step_are_forgotten_when_it_is_done(path, monkeypatch):
 def test_short_runs_write_nothing(path, monkeypatch):
     monkeypatch.setattr(module, "save_checkpoint", lambda *_: pytest.fail("a file was written"))
     run(path, [], resume=False)
+    assert not path.exists()
 
 
 def test_without_a_place_nothing_is_kept(tmp_path):

@@ -14,7 +14,7 @@ from vber_cli.engine import infer
 from vber_cli.engine.block_model import block_model
 from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
-from vber_cli.engine.learn import CERTAIN_LOG_ODDS, Hyperparameters, Settings, tilt_of
+from vber_cli.engine.learn import CERTAIN_LOG_ODDS, MAX_ROUNDS, Hyperparameters, Settings, tilt_of
 from vber_cli.model import evidence
 from vber_cli.model.constraints import Constraints, allowed_pairs
 from vber_cli.model.occupancy import Occupancy
@@ -74,9 +74,8 @@ class Candidates:
         plan = self._plan(now, even)
         return pilot.pilot_rows(self._key_codes, plan, self._scorer(now), even, self._seed, self._threads)
 
-    def among(self, rows: LongArray, occupancy: Occupancy) -> Candidates:
-        """The same search among some of the records."""
-        part = self._records.part(rows)
+    def among(self, part: Records, rows: LongArray, occupancy: Occupancy) -> Candidates:
+        """The same search among a part of the records, `part`, which holds these rows."""
         return Candidates(
             part, self._key_codes[rows], self._key_field, occupancy, self.constraints, self._seed, self._threads,
             self._checkpoints,
@@ -111,14 +110,25 @@ class Candidates:
         return audit(self.pairs, scorer, now.log_new, self._even(now), evidence_of, self._seed, self._threads)
 
 
-def learn(records: Records, candidates: Candidates, start: Hyperparameters, settings: Settings) -> infer.Learned:
+def learn(
+    records: Records,
+    candidates: Candidates,
+    start: Hyperparameters,
+    settings: Settings,
+    known: Hyperparameters | None = None,
+) -> infer.Learned:
     """Learn from all records, or from a part of many and then what depends on their number from all.
 
     Parameters
     ----------
     records, candidates, start, settings
-        The data, what finds candidates among them, where to start, and how to run.
+        The data, what finds candidates among them, the first guess, and how to run.
+    known
+        What an earlier run has learned: then no structure is chosen anew.
     """
+    if known is not None:
+        learned = infer.Learned(known, infer.NO_PAIRS, {}, {})
+        return infer.learn_on(records, candidates.find, learned, settings, max_rounds=MAX_ROUNDS)
     if records.n_records < pilot.FROM or start.evidence.constraints.any:
         return infer.learn_from(records, candidates.find, start, settings)
     step = settings.checkpoints.step
@@ -139,8 +149,9 @@ def _learn_from_part(
     occupancy = Occupancy(len(rows), None if fixed is None else max(round(fixed * share), 1))
     few = replace(settings, occupancy=occupancy, learn_base=False)
     n = 0.9 * len(rows)
-    part = candidates.among(rows, occupancy)
-    found = infer.learn_from(records.part(rows), part.find, replace(start, n=n, log_new=occupancy.log_new(n)), few)
+    part = records.part(rows)
+    among = candidates.among(part, rows, occupancy)
+    found = infer.learn_from(part, among.find, replace(start, n=n, log_new=occupancy.log_new(n)), few)
     return replace(found, pairs=infer.NO_PAIRS), share
 
 

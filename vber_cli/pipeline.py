@@ -24,7 +24,7 @@ from vber_cli.encode.codebook import Encoded
 from vber_cli.encode.comparison import Comparison, compare, types_asked_for
 from vber_cli.engine import infer
 from vber_cli.engine.block_model import exact_evidence
-from vber_cli.engine.learn import MAX_ROUNDS, Hyperparameters, Settings
+from vber_cli.engine.learn import Hyperparameters, Settings
 from vber_cli.engine.optimise import Step
 from vber_cli.errors import BudgetError, UsageError
 from vber_cli.io.tables import Database
@@ -34,7 +34,7 @@ from vber_cli.learning import Candidates, learn
 from vber_cli.model.constraints import Constraints, TooFewIndividualsError, n_free_pairs
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.order import canonical_order, in_order
-from vber_cli.model.prior import DEFAULT_CONCENTRATION, Prior, make_prior
+from vber_cli.model.prior import DEFAULT_CONCENTRATION, make_prior
 from vber_cli.model.types import LongArray, Records
 from vber_cli.progress import Progress
 from vber_cli.provenance import Provenance
@@ -104,62 +104,101 @@ def run_merge(
     ):  # fmt: skip
         if result.restored:
             progress.note(f"a run died while it replaced {options.out}: the older result is back")
-        earlier = None if options.start_from is None else read_earlier(options.start_from)
-        databases, encoded, decisions = _read(options, run, stdin)
-        read_beside = [*decisions.digests, *([] if earlier is None else [f"start_from:{earlier.digest}"])]
-        provenance = Provenance.of(
-            options.seed,
-            options.digest(read_beside),
-            [d.name for d in databases],
-            [d.digest() for d in databases],
-        )
-        journal.begin(identity_of(options, OPTIONS, provenance, read_beside), OPTIONS)
-        result.check_space(estimate_bytes(encoded, with_records=options.records))
-        compared = _compare(options, run, encoded, [d.name for d in databases], journal)
-        if earlier is not None:
-            earlier.check_fields(encoded.codebook.fields, [kind.kind for kind in compared.types])
-        order = canonical_order(compared.records, *decisions.keys())
-        constraints = constraints_in_order(decisions, encoded.records, order, encoded, options.K)
-        _check_options(options, run, compared.records)
-        journal.share(similar=compared.similar, constraints=constraints)
+        data = _prepare(options, run, stdin, result, journal)
         try:
-            learning = Learning(earlier, [d.name for d in databases])
-            found, search = _infer(options, run, encoded.records, compared, order, constraints, journal, learning)
+            found, search = _infer(options, run, data, journal)
         except TooFewIndividualsError as error:
             raise too_few(error) from None
-        learned = _hyperparameters(found, search, compared.records)
-        with run.phase("write"):
-            posterior = found.posterior
-            n_links = 0 if posterior is None else int((posterior.probability >= options.link_min).sum())
-            result.check_space(estimate_bytes(encoded, n_links, with_records=options.records))
-            written = write_tables(
-                result, options, provenance, encoded, compared, order, found, learned.log_new, journal.trace
-            )
-            write_model(
-                result, provenance.metadata(), encoded, compared, learned,
-                linked=search is not None, with_records=options.records,
-            )  # fmt: skip
-        converged = found.optimum.fit.converged
-        if journal.earlier:
-            run.timings["before"] = journal.earlier
-        summary = {
-            **summarise(options, provenance, databases, encoded, compared, found, search, written),
-            "complete": converged and not journal.cut,
-            "stopped_by": "max-time" if journal.cut else None if converged else "max-sweeps",
-            "constraints": summary_of(decisions, constraints),
-            "start_from": None if earlier is None else {"name": Path(earlier.path).name, "sha256": earlier.digest},
-            "warnings": run.warnings,
-            "seconds": run.timings,
-            "peak_memory_bytes": peak_memory(),
-        }
-        result.write_json("summary.json", summary)
+        summary = _write(options, run, data, found, search, result, journal)
         result.commit()
         checkpoint = None
         if journal.cut:
             checkpoint = journal.keep()
         else:
             journal.remove()
-    return MergeOutcome(Path(options.out), summary, converged, journal.cut, checkpoint)
+    return MergeOutcome(Path(options.out), summary, found.optimum.fit.converged, journal.cut, checkpoint)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What is inferred from: the databases as read and as compared, and what is known beside them.
+
+    `order` (N,) is the engine's order of the records; `earlier` is the result of --start-from.
+    """
+
+    databases: list[Database]
+    encoded: Encoded
+    decisions: Decisions
+    earlier: Earlier | None
+    provenance: Provenance
+    compared: Comparison
+    order: LongArray
+    constraints: Constraints
+
+    @property
+    def names(self) -> list[str]:
+        return [d.name for d in self.databases]
+
+
+def _prepare(
+    options: MergeOptions, run: Run, stdin: BinaryIO | None, result: ResultDirectory, journal: Journal
+) -> _Data:
+    """Read and compare; whatever the files or the options make impossible is found here."""
+    earlier = None if options.start_from is None else read_earlier(options.start_from)
+    databases, encoded, decisions = _read(options, run, stdin)
+    names = [d.name for d in databases]
+    read_beside = [*decisions.digests, *([] if earlier is None else [f"start_from:{earlier.digest}"])]
+    provenance = Provenance.of(options.seed, options.digest(read_beside), names, [d.digest() for d in databases])
+    journal.begin(identity_of(options, OPTIONS, provenance, read_beside), OPTIONS)
+    result.check_space(estimate_bytes(encoded, with_records=options.records))
+    compared = _compare(options, run, encoded, names, journal)
+    if earlier is not None:
+        earlier.check_fields(encoded.codebook.fields, [kind.kind for kind in compared.types])
+    order = canonical_order(compared.records, *decisions.keys())
+    constraints = constraints_in_order(decisions, encoded.records, order, encoded, options.K)
+    _check_options(options, run, compared.records)
+    journal.share(similar=compared.similar, constraints=constraints)
+    return _Data(databases, encoded, decisions, earlier, provenance, compared, order, constraints)
+
+
+def _write(
+    options: MergeOptions,
+    run: Run,
+    data: _Data,
+    found: infer.Result,
+    search: Search | None,
+    result: ResultDirectory,
+    journal: Journal,
+) -> dict[str, Any]:
+    """Write all tables and the summary, which is returned."""
+    learned = _hyperparameters(found, search, data.compared.records)
+    with run.phase("write"):
+        posterior = found.posterior
+        n_links = 0 if posterior is None else int((posterior.probability >= options.link_min).sum())
+        result.check_space(estimate_bytes(data.encoded, n_links, with_records=options.records))
+        written = write_tables(
+            result, options, data.provenance, data.encoded, data.compared, data.order, found, learned.log_new,
+            journal.trace,
+        )  # fmt: skip
+        write_model(
+            result, data.provenance.metadata(), data.encoded, data.compared, learned,
+            linked=search is not None, with_records=options.records,
+        )  # fmt: skip
+    if journal.earlier:
+        run.timings["before"] = journal.earlier
+    converged, earlier = found.optimum.fit.converged, data.earlier
+    summary = {
+        **summarise(options, data.provenance, data.databases, data.encoded, data.compared, found, search, written),
+        "complete": converged and not journal.cut,
+        "stopped_by": "max-time" if journal.cut else None if converged else "max-sweeps",
+        "constraints": summary_of(data.decisions, data.constraints),
+        "start_from": None if earlier is None else {"name": Path(earlier.path).name, "sha256": earlier.digest},
+        "warnings": run.warnings,
+        "seconds": run.timings,
+        "peak_memory_bytes": peak_memory(),
+    }
+    result.write_json("summary.json", summary)
+    return summary
 
 
 def _read(options: MergeOptions, run: Run, stdin: BinaryIO | None) -> tuple[list[Database], Encoded, Decisions]:
@@ -217,44 +256,9 @@ def estimate_memory(records: Records) -> float:
     return 150e6 + n * (f * 40.0 + 250.0) + 40.0 * float(records.n_values.sum())
 
 
-@dataclass(frozen=True)
-class Learning:
-    """How learning begins: with a first guess and from there anew, or with what an earlier result has learned.
-
-    Attributes
-    ----------
-    earlier
-        The result of --start-from, if any.
-    databases
-        Names of the databases at hand.
-    """
-
-    earlier: Earlier | None
-    databases: list[str]
-
-    def learn(
-        self, records: Records, prior: Prior, compared: Comparison, settings: Settings, candidates: Candidates
-    ) -> infer.Learned:
-        """Learn the hyperparameters of the records, which stand in the engine's order."""
-        guess = infer.first_guess(records, prior, compared.similar, settings, candidates.constraints)
-        if self.earlier is None:
-            return learn(records, candidates, guess, settings)
-        start = self.earlier.start(guess, records, self.databases, settings.occupancy)
-        known = infer.Learned(start, infer.NO_PAIRS, {}, {})
-        return infer.learn_on(records, candidates.find, known, settings, max_rounds=MAX_ROUNDS)
-
-
-def _infer(
-    options: MergeOptions,
-    run: Run,
-    encoded: Records,
-    compared: Comparison,
-    order: LongArray,
-    constraints: Constraints,
-    journal: Journal,
-    learning: Learning,
-) -> tuple[infer.Result, Search | None]:
-    records, as_read = in_order(compared.records, order), in_order(encoded, order)
+def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tuple[infer.Result, Search | None]:
+    compared, order, constraints = data.compared, data.order, data.constraints
+    records, as_read = in_order(compared.records, order), in_order(data.encoded.records, order)
     threads = options.threads or os.cpu_count() or 1
     fixed = options.concentration
     prior = make_prior(records, options.prior, DEFAULT_CONCENTRATION if fixed is None else fixed)
@@ -283,14 +287,19 @@ def _infer(
         records, compared.key_codes[order], compared.key_field, settings.occupancy, constraints, options.seed, threads,
         journal,
     )  # fmt: skip
+
+    def learned_under(settings: Settings) -> infer.Learned:
+        guess = infer.first_guess(records, prior, compared.similar, settings, constraints)
+        earlier = data.earlier
+        known = None if earlier is None else earlier.start(guess, records, data.names, settings.occupancy)
+        return learn(records, candidates, guess, settings, known)
+
     with run.phase("learn") as phase:
         settings = replace(settings, on_round=phase.advance)
         learned, candidates.plan, candidates.pairs = journal.step(
             "learn",
-            lambda: (
-                learning.learn(records, prior, compared, settings, candidates), candidates.plan, candidates.pairs
-            ),
-        )  # fmt: skip
+            lambda: (learned_under(settings), candidates.plan, candidates.pairs),
+        )
     alpha = learned.hyperparameters.evidence.prior.concentration
     shown_prior = make_prior(as_read, options.prior, alpha)
     with run.phase("certify"):
@@ -307,7 +316,7 @@ def _infer(
     search = Search(learned, certificate, candidates.plan, len(learned.pairs), candidates.pairs.compared, possible)
     if found.optimum.forced:
         free_k = replace(settings, occupancy=replace(settings.occupancy, n_individuals=None), on_round=lambda: None)
-        free = journal.step("free", lambda: learning.learn(records, prior, compared, free_k, candidates))
+        free = journal.step("free", lambda: learned_under(free_k))
         run.warn(
             f"--K {options.K:,} is fewer than the data show: about {free.hyperparameters.n:,.0f} individuals are "
             f"recorded; records were forced into {options.K:,}"

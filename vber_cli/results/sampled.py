@@ -22,6 +22,7 @@ from vber_cli.io.write import ResultDirectory
 from vber_cli.model.types import MISSING, FloatArray, IntArray, LongArray, Records
 from vber_cli.provenance import Provenance, versions
 from vber_cli.results import individuals as tables
+from vber_cli.results.summary import describe_inputs
 
 _IDENTICAL, _DIFFERENT, _GAP = 0, 3, 9
 _INTERVAL = (0.05, 0.95)
@@ -176,17 +177,7 @@ def summarise_sample(
     missing = (encoded.records.codes < 0).mean(axis=0)
     return {
         "method": "SMERED",
-        "inputs": [
-            {
-                "name": database.name,
-                "n_records": int(encoded.n_records_by_db[d]),
-                "id_column": encoded.id_column[d],
-                "sha256": provenance.inputs[d].sha256,
-                "bytes": database.n_bytes,
-                "format": database.format,
-            }
-            for d, database in enumerate(databases)
-        ],
+        "inputs": describe_inputs(provenance, databases, encoded),
         "options": {key: value for key, value in options.to_dict().items() if key not in ("files", "out")},
         "config_digest": provenance.config_digest,
         "codebook_checksum": encoded.codebook.checksum,

@@ -39,6 +39,21 @@ class Search:
     n_possible: float
 
 
+def describe_inputs(provenance: Provenance, databases: Sequence[Database], encoded: Encoded) -> list[dict[str, object]]:
+    """What the databases are and which bytes were read of them, as every summary has it."""
+    return [
+        {
+            "name": database.name,
+            "n_records": int(encoded.n_records_by_db[d]),
+            "id_column": encoded.id_column[d],
+            "sha256": provenance.inputs[d].sha256,
+            "bytes": database.n_bytes,
+            "format": database.format,
+        }
+        for d, database in enumerate(databases)
+    ]
+
+
 def summarise(
     options: MergeOptions,
     provenance: Provenance,
@@ -63,17 +78,7 @@ def summarise(
         }
     expected = found.expected
     summary: dict[str, Any] = {
-        "inputs": [
-            {
-                "name": database.name,
-                "n_records": int(encoded.n_records_by_db[d]),
-                "id_column": encoded.id_column[d],
-                "sha256": provenance.inputs[d].sha256,
-                "bytes": database.n_bytes,
-                "format": database.format,
-            }
-            for d, database in enumerate(databases)
-        ],
+        "inputs": describe_inputs(provenance, databases, encoded),
         "options": {key: value for key, value in options.to_dict().items() if key not in ("files", "out", "resume")},
         "config_digest": provenance.config_digest,
         "codebook_checksum": encoded.codebook.checksum,

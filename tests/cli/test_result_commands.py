@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from tests.conftest import ROOT
 from vber_cli.cli.explain import print_individual, print_pair, shown_bits
 from vber_cli.results.explain import explain_pair
 from vber_cli.results.explain_individual import explain_individual
@@ -29,6 +31,22 @@ def refused(vber: str, code: int, *arguments: str | Path) -> str:
     assert (found, err.count("\n")) == (code, 2), err
     assert err.startswith("error: ")
     return err if not out else out + err
+
+
+@pytest.mark.parametrize("command", ["explain", "evaluate", "compare", "check"])
+def test_a_reader_that_has_seen_enough_is_no_error(
+    vber: str, sample_result: Path, pair: tuple[str, str], command: str
+) -> None:
+    arguments = {
+        "explain": [sample_result, *pair], "evaluate": [sample_result, "sample_data/truth.csv"],
+        "compare": [sample_result, sample_result], "check": [sample_result],
+    }[command]  # fmt: skip
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as closed:
+        words = [vber, command, *map(str, arguments)]
+        done = subprocess.run(words, stdout=closed, stderr=subprocess.PIPE, check=False, cwd=ROOT)
+    assert (done.returncode, done.stderr.decode()) == (0, "")
 
 
 @pytest.fixture(scope="module")

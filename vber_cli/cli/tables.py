@@ -20,11 +20,17 @@ def console() -> Console:
     """Return what prints to standard output: as wide as a terminal and in colours there, plain and whole in a pipe."""
     from rich.console import Console
 
+    class Piped(Console):
+        """Leaves it to `app.main`, and not to an exit of its own, what becomes of a reader that has seen enough."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")  # a terminal without Unicode gets escapes, not an error
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+    return Piped(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
 
 def say(out: Console, text: str = "", style: str | None = None) -> None:

@@ -69,6 +69,15 @@ def test_dates_of_two_databases_meet_whatever_the_order_of_day_and_month():
     assert alone[0] != alone[1]
 
 
+def test_an_order_is_told_of_a_database_only_where_it_has_one_of_its_own():
+    plain = ["1984-03-25", "1990-11-14", "1971-04-05"]
+    slashed, american = ["25/03/1984", "14/11/1990", "30/12/1965"], ["03/25/1984", "11/14/1990", "12/30/1965"]
+    same = compared({"born": plain + slashed}, {"born": "date"}, db=[0] * 3 + [1] * 3)
+    assert sum("dates like 03/05/1984" in note for note in same.notes) == 1
+    other = compared({"born": slashed + american}, {"born": "date"}, db=[0] * 3 + [1] * 3)
+    assert sum("month, day, year" in note for note in other.notes) == 1
+
+
 def test_key_columns_and_missing_values():
     columns = {
         "surname": SURNAMES,

@@ -156,7 +156,8 @@ def _forms(
         own = np.bincount(part[part >= 0], minlength=len(values))
         used = np.flatnonzero(own)
         reading, _ = resolve_reading(f"{kind.name} of {name}", [texts[v] for v in used], own[used], latest)
-        if kind.dates is not None and reading.orders != kind.dates.orders:
+        overall = dict(kind.dates.orders) if kind.dates is not None else {}
+        if overall and any(overall.get(shape) != order for shape, order in reading.orders):
             notes += reading.notes
         forms.append(canonical(values, kind, reading))
         columns.append(part)

@@ -11,7 +11,7 @@ vber merge --config "$options" --out "$out" --force --log-json 2>> "$log"
 code=$?
 case $code in
     0) ;;
-    6) echo "vber: $out is written, but its sweeps did not converge; see $log" >&2 ;;
+    6) echo "vber: stopped at --max-time or --max-sweeps before it came to rest; see the last lines of $log" >&2 ;;
     *) echo "vber: exit code $code, $out is as it was before; see the last line of $log" >&2; exit $code ;;
 esac
 vber check "$out" > /dev/null || { echo "vber: $out is not as it was written" >&2; exit 4; }

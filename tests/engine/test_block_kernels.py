@@ -10,7 +10,7 @@ import pytest
 from tests.engine import built, naive
 from tests.engine.steps import labels_after_a_step
 from vber_cli.engine import block_kernels as kernels
-from vber_cli.engine.graph import build_graph
+from vber_cli.engine.graph import build_graph, with_inner
 from vber_cli.engine.local_kernels import N_STATS
 from vber_cli.engine.posterior import Chains, expect
 from vber_cli.model.dependence import Dependence
@@ -46,9 +46,14 @@ class Sampler:
         together, alone, blocks = np.zeros(len(self.a)), np.zeros(n), np.zeros(n_keep)
         stats, class_weight = np.zeros((n_classes, n_fields, N_STATS)), np.zeros(n_classes)
         repeats = np.zeros((n, n_fields))
+        ptr, nobody = np.array([0, len(self.a)]), np.empty(0, np.int32)
+        comps = kernels.Compared(
+            np.array([0, n]), np.arange(n, dtype=np.int32), ptr, self.a, self.b, np.zeros(2, np.int64), nobody, nobody,
+            np.array([0, n * n]), np.zeros((n * n, n_fields), np.int8), np.zeros(n * n),
+        )  # fmt: skip
+        kernels.compare_components_kernel(0, 1, comps, self.model)
         kernels.gibbs_kernel(
-            0, 1, np.array([0, n]), np.arange(n, dtype=np.int32), np.array([0, len(self.a)]), self.a, self.b,
-            self.model, self.log_new, n_burn, n_keep, np.uint64(seed), True, self.label,
+            0, 1, comps, self.model, self.log_new, n_burn, n_keep, np.uint64(seed), True, self.label,
             1 / n_keep, together, alone, repeats, stats, class_weight, blocks,
         )  # fmt: skip
         return np.concatenate([together, alone, [blocks.mean(), (blocks**2).mean()]]), (stats, class_weight, repeats)
@@ -154,12 +159,13 @@ def test_the_statistics_are_those_of_the_last_partition(rng, n_classes, parts):
 
 def expect_in_batches(case, log_new, graph, n_sweeps, seed):
     """Batch means of the pairs of large components, records alone and E[n], from chains that go on."""
-    chains = Chains(graph, 2, np.zeros(case.n, np.int32))
     model = built.model_of(case)
+    chains = Chains(model, graph, 2, np.zeros(case.n, np.int32))
     out = []
     for i in range(N_BATCHES):
         found = expect(model, log_new, graph, chains, seed=seed + i, count=True, n_sweeps=n_sweeps, threads=1)
-        assert found.chain_pairs.shape == (2, graph.pair_ptr[-1] - graph.pair_ptr[graph.n_small])
+        listed = graph.pair_ptr[-1] - graph.pair_ptr[graph.n_small] + len(graph.inner_a)
+        assert found.chain_pairs.shape == (2, listed)
         assert found.chain_n.shape == (2, n_sweeps * 2 // 3)
         np.testing.assert_allclose(found.chain_pairs.mean(axis=0), found.pair_probability, rtol=0, atol=1e-12)
         assert found.n_variance == pytest.approx(found.chain_n.var())
@@ -195,10 +201,12 @@ def test_large_components_meet_enumeration(rng, n, kind, n_classes, parts, extra
     if n > kernels._ALL_BLOCKS_UP_TO:
         edges = with_strong(case, edges, log_new)
         assert len(edges[0]) < n * (n - 1) // 2
-    graph = build_graph(*edges, n)
+    graph = with_inner(build_graph(*edges, n), *edges)
     assert (graph.n_components, graph.n_small) == (1, 0)
+    assert len(graph.inner_a) == n * (n - 1) // 2 - len(edges[0])
     batches = expect_in_batches(case, log_new, graph, n_sweeps, int(rng.integers(1 << 20)))
-    values, variance = summary_of(naive.sums(case, log_new), (graph.pair_a, graph.pair_b))
+    pairs = np.concatenate([graph.pair_a, graph.inner_a]), np.concatenate([graph.pair_b, graph.inner_b])
+    values, variance = summary_of(naive.sums(case, log_new), pairs)
     assert_within_monte_carlo_error(batches, values, variance, N_BATCHES * 2 * (n_sweeps * 2 // 3))
 
 

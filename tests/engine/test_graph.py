@@ -11,7 +11,7 @@ import pytest
 from tests.engine import naive
 from vber_cli.engine import graph as module
 from vber_cli.engine.block_model import block_model, exact_evidence
-from vber_cli.engine.graph import build_graph, thin
+from vber_cli.engine.graph import build_graph, thin, with_inner
 from vber_cli.engine.learn import log_odds_of, split_pairs, with_levels
 from vber_cli.engine.partition_kernels import MAX_EXACT
 from vber_cli.model.prior import make_prior
@@ -81,59 +81,84 @@ def sizes(a, b, n):
 
 
 @pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
-def test_thinning_bounds_the_components_and_leaves_small_ones_alone(rng, monkeypatch):
-    monkeypatch.setattr(module, "MAX_COMPONENT", 20)
-    n = 400
-    a, b = random_edges(rng, n, 260)
-    strength = rng.normal(size=len(a))
-    keep = thin(a, b, strength, n)
-    assert max(sizes(a, b, n)) > 20
-    assert 5 < max(sizes(a[keep], b[keep], n)) <= 20
-    small = {r for group in naive.connected(n, a, b) if len(group) <= 20 for r in group}
-    assert len(small) > 100
-    assert all(keep[e] for e in range(len(a)) if a[e] in small)
-    np.testing.assert_array_equal(keep, thin(a, b, strength, n))
+@pytest.mark.parametrize(("n", "m"), [(60, 200), (200, 300)])
+def test_the_inner_pairs_of_large_components(rng, n, m, monkeypatch):
+    monkeypatch.setattr(module, "MAX_LISTED", 30)
+    graph = build_graph(*random_edges(rng, n, m // 3), n)
+    of = graph.component_of()
+    groups = parts(graph.comp_ptr, graph.comp_record)
+    assert of.tolist() == [next((c for c, group in enumerate(groups) if r in group), -1) for r in range(n)]
+    more = random_edges(rng, n, m)
+    found = with_inner(graph, *more)
+    sizes = []
+    for c, group in enumerate(groups):
+        lo, hi = graph.pair_ptr[c], graph.pair_ptr[c + 1]
+        edges = set(zip(graph.pair_a[lo:hi].tolist(), graph.pair_b[lo:hi].tolist(), strict=True))
+        lo, hi = found.inner_ptr[c], found.inner_ptr[c + 1]
+        inner = list(zip(found.inner_a[lo:hi].tolist(), found.inner_b[lo:hi].tolist(), strict=True))
+        among = set(itertools.combinations(group, 2))
+        if len(group) > 30:
+            among &= set(zip(*(side.tolist() for side in more), strict=True))
+        expected = among - edges if c >= graph.n_small else set()
+        assert inner == sorted(expected)
+        sizes.append(len(inner))
+    assert sum(sizes) == len(found.inner_a) > 0
+    assert (found.inner_a.dtype, found.inner_b.dtype, found.inner_ptr.dtype) == (np.int32, np.int32, np.int64)
 
 
 def naive_thin(a, b, strength, n, largest):
-    """Drop the weaker half, rounded up, of the edges of every component that is too large, until there is none."""
-    keep = set(range(len(a)))
-    while True:
-        kept = sorted(keep)
-        groups = naive.connected(n, a[kept], b[kept])
-        too_large = [set(group) for group in groups if len(group) > largest]
-        if not too_large:
-            return np.array([e in keep for e in range(len(a))])
-        for group in too_large:
-            inside = sorted((e for e in keep if a[e] in group), key=lambda e: (strength[e], e))
-            keep -= set(inside[: (len(inside) + 1) // 2])
+    """The strongest edges first, none that would make a component too large; only in those that are."""
+    groups = naive.connected(n, a, b)
+    too_large = {r for group in groups if len(group) > largest for r in group}
+    of = {r: {r} for r in range(n)}
+    keep = np.ones(len(a), bool)
+    for e in sorted((e for e in range(len(a)) if a[e] in too_large), key=lambda e: (-strength[e], e)):
+        x, y = of[a[e]], of[b[e]]
+        if x is y:
+            continue
+        keep[e] = len(x) + len(y) <= largest
+        if keep[e]:
+            x |= y
+            of.update(dict.fromkeys(x, x))
+    return keep
 
 
 @pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
 @pytest.mark.parametrize(("n", "m"), [(60, 200), (200, 400), (3, 3), (40, 30)])
-def test_thinning_drops_the_weaker_half_again_and_again(rng, n, m, monkeypatch):
-    monkeypatch.setattr(module, "MAX_COMPONENT", 12)
+def test_thinning_keeps_the_strongest_edges(rng, n, m, monkeypatch):
+    monkeypatch.setattr(module, "MAX_LISTED", 12)
+    monkeypatch.setattr(module, "MAX_SQUARES", 0)
     a, b = random_edges(rng, n, m)
     for strength in (rng.normal(size=len(a)), rng.integers(0, 3, len(a)).astype(float)):
-        np.testing.assert_array_equal(thin(a, b, strength, n), naive_thin(a, b, strength, n, 12))
+        keep = thin(a, b, strength, n)
+        np.testing.assert_array_equal(keep, naive_thin(a, b, strength, n, 12))
+        assert max(sizes(a[keep], b[keep], n)) <= 12
 
 
-def test_thinning_keeps_strong_edges_between_weak_ones(rng):
-    """A hundred clear triples, chained by weak edges: the triples stay whole, the chain goes."""
-    n = 300
-    triples = np.arange(0, n, 3)
-    a = np.concatenate([triples, triples, triples + 1, triples[:-1] + 2]).astype(np.int32)
-    b = np.concatenate([triples + 1, triples + 2, triples + 2, triples[1:]]).astype(np.int32)
-    strong = np.arange(len(a)) < n
-    assert sizes(a, b, n) == [n]
-    assert n > module.MAX_COMPONENT
-    order = rng.permutation(len(a))
-    strength = np.where(strong, rng.uniform(5, 9, len(a)), rng.uniform(-3, 0, len(a)))
-    keep = np.empty(len(a), bool)
-    keep[order] = thin(a[order], b[order], strength[order], n)
-    assert max(sizes(a[keep], b[keep], n)) <= module.MAX_COMPONENT
-    assert keep[np.argsort(-strength)[: len(a) // 8]].all()
-    assert keep[strong].mean() > 2 * keep[~strong].mean()
+def test_edges_that_are_needed_stay(monkeypatch):
+    monkeypatch.setattr(module, "MAX_LISTED", 3)
+    monkeypatch.setattr(module, "MAX_SQUARES", 0)
+    a = np.arange(5, dtype=np.int32)
+    needed = np.array([True, True, True, False, False])
+    keep = thin(a, a + 1, np.array([0.0, 0.0, 0.0, 9.0, 9.0]), 6, needed)
+    assert keep.tolist() == [True, True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cap"),
+    [([], 80), ([5, 80], 80), ([1000], 1000), ([2000], 2000), ([2001], 1000), ([1000] * 5, 500), ([100] * 2000, 80)],
+)
+def test_components_may_be_as_large_as_the_work_allows(sizes, cap):
+    sizes = np.array(sizes, np.int64)
+    assert module.largest_component(sizes) == cap
+    large = sizes[sizes > module.MAX_LISTED]
+    assert cap == module.MAX_LISTED or np.sum(large * np.minimum(large, cap)) <= module.MAX_SQUARES
+
+
+def test_a_component_within_the_limit_is_left_whole(rng):
+    n = 1500
+    a = np.arange(n - 1, dtype=np.int32)
+    assert thin(a, a + 1, rng.normal(size=n - 1), n).all()
 
 
 def test_nothing_to_thin():

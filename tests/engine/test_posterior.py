@@ -92,7 +92,8 @@ def test_threads_do_not_change_a_bit_of_the_chains(rng):
     assert (graph.n_small, graph.n_components) == (1, 4)
     runs = []
     for threads in (1, 2):
-        chains = Chains(graph, 3, greedy_labels(built.model_of(case), 1.2, graph, threads))
+        model = built.model_of(case)
+        chains = Chains(model, graph, 3, greedy_labels(model, 1.2, graph, threads), threads)
         first = one_pass(case, graph, chains, threads=threads)
         runs.append((first, one_pass(case, graph, chains, threads=threads), chains))
     for i in (0, 1):

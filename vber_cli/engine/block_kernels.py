@@ -10,6 +10,7 @@ constraints at the start do so ever after.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numba as nb
 import numpy as np
@@ -25,8 +26,9 @@ from vber_cli.engine.block_list_kernels import (
     unlink,
     unlink_unit,
 )
+from vber_cli.engine.leaf import leaf
 from vber_cli.engine.local_kernels import add_stats, block_weight, compare_kernel, predictive, scratch
-from vber_cli.engine.special_kernels import mix64, next_uniform
+from vber_cli.engine.special_kernels import mix64, next_uniform, sort_first
 from vber_cli.engine.unit_kernels import (
     append_unit,
     bars,
@@ -38,9 +40,54 @@ from vber_cli.engine.unit_kernels import (
     unit_fit,
     unit_joining,
 )
+from vber_cli.model.types import FloatArray, IntArray, LongArray
 
 _GAIN = 1e-9  # nats a move must gain to be taken: below lies rounding
 _ALL_BLOCKS_UP_TO = 10  # in a component of so many records a record may join any block, not only its neighbours'
+
+
+class Compared(NamedTuple):
+    """Components whose records have been compared, for samplers that come back to them; arrays as in `graph.Graph`.
+
+    Attributes
+    ----------
+    comp_ptr, comp_record, edge_ptr, edge_a, edge_b, inner_ptr, inner_a, inner_b
+        The components, their edges, and further pairs whose probability is wanted.
+    square_ptr
+        (C + 1,) int64: where the squares of pairs of each component begin; empty for those not compared.
+    levels, doubt
+        (S, F) int8 and (S,) float64: what `compare_kernel` finds, row by row of each square.
+    """
+
+    comp_ptr: LongArray
+    comp_record: IntArray
+    edge_ptr: LongArray
+    edge_a: IntArray
+    edge_b: IntArray
+    inner_ptr: LongArray
+    inner_a: IntArray
+    inner_b: IntArray
+    square_ptr: LongArray
+    levels: np.ndarray
+    doubt: FloatArray
+
+
+@nb.njit(cache=True, nogil=True)
+def compared(comps, c):  # type: ignore[no-untyped-def]
+    """The records of component c, their levels (m, m, F) and doubts (m, m)."""
+    records = comps.comp_record[comps.comp_ptr[c] : comps.comp_ptr[c + 1]]
+    m = len(records)
+    lo, hi = comps.square_ptr[c], comps.square_ptr[c + 1]
+    levels = comps.levels[lo:hi].reshape((m, m, comps.levels.shape[1]))
+    return records, levels, comps.doubt[lo:hi].reshape((m, m))
+
+
+@nb.njit(cache=True, nogil=True)
+def compare_components_kernel(lo, hi, comps, model):  # type: ignore[no-untyped-def]
+    """Fill `comps.levels` and `comps.doubt` of components lo..hi-1."""
+    for c in range(lo, hi):
+        records, levels, doubt = compared(comps, c)
+        compare_kernel(records, model, levels, doubt)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -66,7 +113,7 @@ def merge_kernel(  # type: ignore[no-untyped-def]
         weight = np.zeros(m)
         for k in range(m):
             n = members_of(k, head, follow, members)
-            members[:n].sort()
+            sort_first(members, n)
             weight[k] = block_weight(members, n, records, levels, doubt, model, work)
         again = True
         while again:
@@ -84,7 +131,7 @@ def merge_kernel(  # type: ignore[no-untyped-def]
                     continue
                 members[n : n + n_other] = other[:n_other]
                 n += n_other
-                members[:n].sort()
+                sort_first(members, n)
                 together = block_weight(members, n, records, levels, doubt, model, work)
                 if together - weight[a] - weight[b] - log_new > _GAIN:
                     for p in range(n_other):
@@ -174,7 +221,7 @@ def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type:
             if size[k] < 3:
                 continue
             n = members_of(k, head, follow, members)
-            members[:n].sort()
+            sort_first(members, n)
             worst, at_a, at_b = np.inf, 0, 1
             for p in range(min(n, 64)):
                 one[0] = members[p]
@@ -200,8 +247,8 @@ def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type:
                     n_one = append_unit(i, mate, one, n_one)
                 else:
                     n_two = append_unit(i, mate, two, n_two)
-            one[:n_one].sort()
-            two[:n_two].sort()
+            sort_first(one, n_one)
+            sort_first(two, n_two)
             gain = log_new - block_weight(members, n, records, levels, doubt, model, work)
             gain += block_weight(one, n_one, records, levels, doubt, model, work)
             gain += block_weight(two, n_two, records, levels, doubt, model, work)
@@ -215,7 +262,7 @@ def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type:
     return taken
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def _split_merge(  # type: ignore[no-untyped-def]
     a, b, hint, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow, size, stream,
     members, one, two, work,
@@ -236,7 +283,8 @@ def _split_merge(  # type: ignore[no-untyped-def]
         n_two = members_of(kb, head, follow, two)
         if bars_any(two, n_two, members, n, barred):
             return
-        members[n : n + n_two] = two[:n_two]
+        for p in range(n_two):
+            members[n + p] = two[p]
         n += n_two
     for i in range(n - 1, 0, -1):
         j = int(next_uniform(stream) * (i + 1))
@@ -258,9 +306,9 @@ def _split_merge(  # type: ignore[no-untyped-def]
         else:
             n_two = append_unit(i, mate, two, n_two)
             log_q += log_not
-    one[:n_one].sort()
-    two[:n_two].sort()
-    members[:n].sort()
+    sort_first(one, n_one)
+    sort_first(two, n_two)
+    sort_first(members, n)
     ratio = log_new - log_q - block_weight(members, n, records, levels, doubt, model, work)
     ratio += block_weight(one, n_one, records, levels, doubt, model, work)
     ratio += block_weight(two, n_two, records, levels, doubt, model, work)
@@ -274,7 +322,7 @@ def _split_merge(  # type: ignore[no-untyped-def]
         insert(two[p], to, block, head, follow, size)
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def _swap(  # type: ignore[no-untyped-def]
     records, levels, doubt, model, lead, mate, barred, block, head, follow, size, stream, one, two, work
 ):
@@ -289,8 +337,8 @@ def _swap(  # type: ignore[no-untyped-def]
         return
     ku, kv = block[u], block[v]
     n_one, n_two = members_of(ku, head, follow, one), members_of(kv, head, follow, two)
-    one[:n_one].sort()
-    two[:n_two].sort()
+    sort_first(one, n_one)
+    sort_first(two, n_two)
     gain = -block_weight(one, n_one, records, levels, doubt, model, work)
     gain -= block_weight(two, n_two, records, levels, doubt, model, work)
     unlink_unit(u, mate, block, head, follow, size)
@@ -298,8 +346,8 @@ def _swap(  # type: ignore[no-untyped-def]
     n_one, n_two = members_of(ku, head, follow, one), members_of(kv, head, follow, two)
     if n_one + n_two > 0 and not bars(v, one, n_one, barred) and not bars(u, two, n_two, barred):
         n_one, n_two = append_unit(v, mate, one, n_one), append_unit(u, mate, two, n_two)
-        one[:n_one].sort()
-        two[:n_two].sort()
+        sort_first(one, n_one)
+        sort_first(two, n_two)
         gain += block_weight(one, n_one, records, levels, doubt, model, work)
         gain += block_weight(two, n_two, records, levels, doubt, model, work)
         if math.log(max(next_uniform(stream), 1e-300)) < gain:
@@ -308,7 +356,7 @@ def _swap(  # type: ignore[no-untyped-def]
     insert_unit(v, kv, mate, block, head, follow, size)
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def _gibbs_sweep(  # type: ignore[no-untyped-def]
     order, nbr_ptr, nbr, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow, size, stream,
     members, option, score, work,
@@ -356,7 +404,9 @@ def _gibbs_sweep(  # type: ignore[no-untyped-def]
             x = -1 if everyone else following(x, mate)
         to = home
         if reachable:
-            top = score[:n_options].max()
+            top = score[0]
+            for p in range(1, n_options):
+                top = max(top, score[p])
             total = 0.0
             for p in range(n_options):
                 score[p] = math.exp(score[p] - top)
@@ -374,28 +424,29 @@ def _gibbs_sweep(  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def gibbs_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, model, log_new, n_burn, n_keep, seed, count, label, weight,
-    pair_probability, alone, repeats, stats, class_weight, blocks,
+    lo, hi, comps, model, log_new, n_burn, n_keep, seed, count, label, weight, pair_probability, alone, repeats, stats,
+    class_weight, blocks,
 ):  # fmt: skip
     """Collapsed Gibbs with split–merge proposals on components lo..hi-1, going on from `label`.
 
-    Every kept sweep adds `weight` to the edges whose records are together and to the records alone; the statistics,
-    with `count`, are those of the last partition, times `weight · n_keep`. `blocks` (n_keep,) is increased by the
-    number of blocks.
+    Every kept sweep adds `weight` to the edges whose records are together (and, behind all edges, to the inner pairs)
+    and to the records alone; the statistics, with `count`, are those of the last partition, times `weight · n_keep`.
+    `blocks` (n_keep,) is increased by the number of blocks.
     """
     stream = np.zeros(1, np.uint64)
     work = scratch(model)
     for c in range(lo, hi):
-        records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
+        records, levels, doubt = compared(comps, c)
         m = len(records)
-        levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
-        compare_kernel(records, model, levels, doubt)
         lead, mate, barred = local_units(records, model.constraints)
-        nbr_ptr, nbr, ends = neighbours_of(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
+        nbr_ptr, nbr, ends = neighbours_of(
+            records, comps.edge_a, comps.edge_b, comps.edge_ptr[c], comps.edge_ptr[c + 1]
+        )
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
         members, one, two = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32)
         link_blocks(records, label, block, head, follow, size)
+        _, _, inner = neighbours_of(records, comps.inner_a, comps.inner_b, comps.inner_ptr[c], comps.inner_ptr[c + 1])
         order = np.arange(m).astype(np.int32)
         option, score = np.empty(m + 1, np.int32), np.empty(m + 1, np.float64)
         stream[0] = mix64(np.uint64(seed) ^ mix64(np.uint64(records[0] + 1)))
@@ -423,7 +474,11 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
                 continue
             for e in range(len(ends)):
                 if block[ends[e, 0]] == block[ends[e, 1]]:
-                    pair_probability[edge_ptr[c] + e] += weight
+                    pair_probability[comps.edge_ptr[c] + e] += weight
+            at = len(comps.edge_a) + comps.inner_ptr[c]
+            for e in range(len(inner)):
+                if block[inner[e, 0]] == block[inner[e, 1]]:
+                    pair_probability[at + e] += weight
             for i in range(m):
                 if size[block[i]] == 1:
                     alone[records[i]] += weight
@@ -432,7 +487,7 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
         for k in range(m):
             if count and size[k] > 1:
                 n = members_of(k, head, follow, members)
-                members[:n].sort()
+                sort_first(members, n)
                 add_stats(
                     members, n, weight * n_keep, records, levels, doubt, model, work, stats, class_weight, repeats
                 )
@@ -476,3 +531,30 @@ def components_kernel(a, b, n_records):  # type: ignore[no-untyped-def]
             x = root[x]
         root[r] = x
     return root
+
+
+@nb.njit(cache=True, nogil=True)
+def capped_kernel(a, b, needed, n_records, largest):  # type: ignore[no-untyped-def]
+    """Union–find along the edges in their order: (E,) bool, False where an edge that is not needed would make more.
+
+    More, that is, than `largest` records in one component.
+    """
+    root = np.arange(n_records).astype(np.int32)
+    size = np.ones(n_records, np.int64)
+    keep = np.ones(len(a), np.bool_)
+    for i in range(len(a)):
+        x, y = a[i], b[i]
+        while root[x] != x:
+            root[x] = root[root[x]]
+            x = root[x]
+        while root[y] != y:
+            root[y] = root[root[y]]
+            y = root[y]
+        if x == y:
+            continue
+        if size[x] + size[y] > largest and not needed[i]:
+            keep[i] = False
+            continue
+        root[max(x, y)] = min(x, y)
+        size[min(x, y)] = size[x] + size[y]
+    return keep

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from vber_cli.engine.leaf import leaf
 from vber_cli.engine.unit_kernels import following
 
 
@@ -28,7 +29,7 @@ def publish_labels(records, label, block):  # type: ignore[no-untyped-def]
         label[records[i]] = records[block[i]]
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def unlink(i, block, head, follow, size):  # type: ignore[no-untyped-def]
     """Take record i out of its block."""
     k = block[i]
@@ -42,7 +43,7 @@ def unlink(i, block, head, follow, size):  # type: ignore[no-untyped-def]
     size[k] -= 1
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def insert(i, k, block, head, follow, size):  # type: ignore[no-untyped-def]
     """Put record i into block k."""
     follow[i] = head[k]
@@ -51,7 +52,7 @@ def insert(i, k, block, head, follow, size):  # type: ignore[no-untyped-def]
     size[k] += 1
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def unlink_unit(i, mate, block, head, follow, size):  # type: ignore[no-untyped-def]
     """Take the unit that i leads out of its block."""
     while i >= 0:
@@ -59,7 +60,7 @@ def unlink_unit(i, mate, block, head, follow, size):  # type: ignore[no-untyped-
         i = following(i, mate)
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def insert_unit(i, k, mate, block, head, follow, size):  # type: ignore[no-untyped-def]
     """Put the unit that i leads into block k."""
     while i >= 0:
@@ -67,7 +68,7 @@ def insert_unit(i, k, mate, block, head, follow, size):  # type: ignore[no-untyp
         i = following(i, mate)
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def members_of(k, head, follow, out):  # type: ignore[no-untyped-def]
     """Write the records of block k to `out`; returns how many there are."""
     n = 0
@@ -79,7 +80,7 @@ def members_of(k, head, follow, out):  # type: ignore[no-untyped-def]
     return n
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def free_block(start, size):  # type: ignore[no-untyped-def]
     """The first empty block from a hint on; there is one whenever a block splits."""
     m = len(size)

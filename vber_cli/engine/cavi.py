@@ -13,6 +13,7 @@ import numpy as np
 
 from vber_cli.engine import cavi_kernels as kernels
 from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
+from vber_cli.engine.settle_kernels import settle_kernel
 from vber_cli.model.prior import Prior, value_counts
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.parallel import map_ranges, ranges
@@ -20,7 +21,8 @@ from vber_cli.parallel import map_ranges, ranges
 _MANY_STORED = 20_000  # individuals from which on they are looked up by two values
 _VOTES, _PAIRS_LOOKED_UP = 5_000, 8
 _RECORDS_PER_PART = 16384
-_FAINT_REST = 1e-12  # φ of the rest below which a record has no part in what becomes of it
+_MAX_PASSES = 1_000  # over the records that still move, between two sweeps over all
+_CLOSER = 0.1  # of the tolerance, to which these are brought
 
 
 @dataclass(frozen=True)
@@ -66,20 +68,6 @@ class Linkage:
             self, ptr=ptr, individual=self.individual[entries], phi=self.phi[entries], rest=self.rest[rows],
             blank=self.blank[rows],
         )  # fmt: skip
-
-    def replaced(self, rows: LongArray, found: Linkage) -> Linkage:
-        """The same with another φ of some records, ascending."""
-        chosen = np.zeros(len(self.blank), dtype=bool)
-        chosen[rows] = True
-        size, rest = np.diff(self.ptr), self.rest.copy()
-        old = np.repeat(chosen, size)
-        size[rows], rest[rows] = np.diff(found.ptr), found.rest
-        new = np.repeat(chosen, size)
-        individual, phi = np.empty(len(new), np.int32), np.empty(len(new))
-        individual[new], individual[~new] = found.individual, self.individual[~old]
-        phi[new], phi[~new] = found.phi, self.phi[~old]
-        ptr = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
-        return replace(self, ptr=ptr, individual=individual, phi=phi, rest=rest)
 
 
 @dataclass(frozen=True)
@@ -280,6 +268,7 @@ def fit(
     on_sweep: Callable[[Sweep], None] | None = None,
     local_step: Callable[[Records, Prior, FieldCounts, int, int, Linkage], Linkage] = local,
     entropy_of: Callable[[Linkage], float] = entropy,
+    settle_between: bool = False,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> Fit:
     """Sweep until no φ changes by more than `tol` in a sweep, or `max_sweeps` have been made, or the time is up.
@@ -300,6 +289,9 @@ def fit(
         Called after every sweep.
     local_step, entropy_of
         φ from λ, and H(φ), of the family of distributions; other than the defaults they come from `family`.
+    settle_between
+        Whether the records that still move are settled among themselves after every sweep (`settle`): a part of that
+        sweep then, as far as the trace goes. Not for another family.
     checkpoints
         Told of every sweep, and asked for those of an earlier run.
 
@@ -308,42 +300,57 @@ def fit(
     Fit
         φ, λ − A and the ELBO after the last sweep; λ = A + Σφ1 holds exactly for them.
     """
-    # `rows` are those that are looked at; all in the first sweep and in the last
-    rows: LongArray | None
-    done, (linkage, value, rows) = checkpoints.begun((start, -math.inf, None))
+    done, (linkage, value) = checkpoints.begun((start, -math.inf))
     counts = accumulate(records, prior, linkage, threads)
     for number in range(done + 1, max_sweeps + 1):
         previous = linkage
-        if rows is None:
-            linkage = local_step(records, prior, counts, start.n_individuals, threads, previous)
-        else:
-            found = local(records.part(rows), prior, counts, start.n_individuals, threads, previous.part(rows))
-            linkage = previous.replaced(rows, found)
+        linkage = local_step(records, prior, counts, start.n_individuals, threads, previous)
         counts = accumulate(records, prior, linkage, threads)
-        value = elbo(records, prior, linkage, counts, entropy_of)
         change = largest_change(linkage, previous)
+        if settle_between and change > tol:
+            linkage = settle(records, prior, linkage, previous, counts, _CLOSER * tol)
+            counts = accumulate(records, prior, linkage, threads)
+        value = elbo(records, prior, linkage, counts, entropy_of)
         if on_sweep is not None:
             on_sweep(Sweep(number, value, change))
-        if change <= tol and rows is None:
+        if change <= tol:
             return Fit(linkage, counts, value, number, True)
         if checkpoints.time_is_up():
             return Fit(linkage, counts, value, number, False)
-        everyone = change <= tol or local_step is not local or counts.n_stored < _MANY_STORED
-        rows = None if everyone else _restless(linkage, previous)
         if number < max_sweeps:
-            checkpoints.round_done(number, (linkage, value, rows))
+            checkpoints.round_done(number, (linkage, value))
     return Fit(linkage, counts, value, max_sweeps, False)
 
 
-def _restless(linkage: Linkage, previous: Linkage) -> LongArray:
-    """Records whose φ may change further because that of another has changed; all who lean on it share the rest."""
+def settle(
+    records: Records, prior: Prior, linkage: Linkage, previous: Linkage, counts: FieldCounts, least: float
+) -> Linkage:
+    """φ of the records that still move brought to rest, each with the λ it leans on; the bound rises with every one.
+
+    Only those are looked at which lean on an individual that has moved since `previous`, and they keep to the
+    individuals they lean on; whether they would lean on others, the next sweep says.
+
+    Parameters
+    ----------
+    records, prior
+        The data and A.
+    linkage, previous, counts
+        φ after a sweep and before it, and λ − A after it.
+    least
+        No φ is changed that would change by less.
+    """
     moved = kernels.restless_kernel(
         linkage.ptr, linkage.individual, linkage.phi, previous.ptr, previous.individual, previous.phi,
-        max(linkage.n_stored, previous.n_stored),
+        max(linkage.n_stored, previous.n_stored), least,
     )  # fmt: skip
-    if not np.array_equal(linkage.rest, previous.rest):
-        moved |= linkage.rest > _FAINT_REST
-    return np.flatnonzero(moved)
+    phi, rest = linkage.phi.copy(), linkage.rest.copy()
+    settle_kernel(
+        np.flatnonzero(moved), records.codes, prior.value_ptr, linkage.ptr, linkage.individual, phi, rest,
+        counts.cell_ptr, counts.cell_value, counts.cell_count.copy(), counts.n_observed.copy(), prior.alpha,
+        prior.concentration, kernels.digamma_kernel(prior.alpha + counts.rest_count),
+        kernels.digamma_kernel(prior.concentration + counts.rest_observed), linkage.n_rest, least, _MAX_PASSES,
+    )  # fmt: skip
+    return replace(linkage, phi=phi, rest=rest)
 
 
 def largest_change(linkage: Linkage, previous: Linkage) -> float:

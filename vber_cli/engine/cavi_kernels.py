@@ -412,14 +412,14 @@ def likeliest_kernel(ptr, individual, phi):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
-def restless_kernel(ptr, individual, phi, old_ptr, old_individual, old_phi, n_stored):  # type: ignore[no-untyped-def]
-    """(N,) bool: records that lean on an individual on which some record has come to lean more, or less."""
+def restless_kernel(ptr, individual, phi, old_ptr, old_individual, old_phi, n_stored, least):  # type: ignore[no-untyped-def]
+    """(N,) bool: records that lean on an individual on which some record has come to lean by more than `least`."""
     moved = np.zeros(n_stored, np.bool_)
     for r in range(len(ptr) - 1):
         i, j = ptr[r], old_ptr[r]
         same = ptr[r + 1] - i == old_ptr[r + 1] - j
         while same and i < ptr[r + 1]:
-            same = individual[i] == old_individual[j] and phi[i] == old_phi[j]
+            same = individual[i] == old_individual[j] and abs(phi[i] - old_phi[j]) <= least
             i += 1
             j += 1
         if not same:

@@ -12,7 +12,7 @@ from vber_cli.engine.block_model import BlockModel, Evidence, block_model
 from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
 from vber_cli.engine.dependence_tree import learn_tree
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
-from vber_cli.engine.graph import Graph, build_graph, thin
+from vber_cli.engine.graph import Graph, build_graph, thin, with_inner
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.noise_classes import choose_classes
 from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, count_weak_pairs, expect
@@ -126,8 +126,10 @@ class PairGraph:
     weak_odds: FloatArray
 
     def ends(self) -> tuple[IntArray, IntArray]:
-        """(a, b) of all pairs, those of the components first."""
-        return np.concatenate([self.graph.pair_a, self.weak.a]), np.concatenate([self.graph.pair_b, self.weak.b])
+        """(a, b) of all pairs: those of the components, their inner pairs, the weak ones."""
+        graph, weak = self.graph, self.weak
+        first = np.concatenate([graph.pair_a, graph.inner_a, weak.a])
+        return first, np.concatenate([graph.pair_b, graph.inner_b, weak.b])
 
 
 def with_levels(model: BlockModel, pairs: tuple[IntArray, IntArray]) -> CandidatePairs:
@@ -164,11 +166,10 @@ def split_pairs(model: BlockModel, pairs: CandidatePairs, log_new: float) -> Pai
     needed = log_odds[strong] >= CERTAIN_LOG_ODDS
     strong[strong] = thin(pairs.a[strong], pairs.b[strong], log_odds[strong], n_records, needed)
     graph = build_graph(pairs.a[strong], pairs.b[strong], n_records)
-    # within a small component every pair is looked at, the weak ones too
-    small = np.full(n_records, -1, dtype=np.int64)
-    small_sizes = np.diff(graph.comp_ptr[: graph.n_small + 1])
-    small[graph.comp_record[: graph.comp_ptr[graph.n_small]]] = np.repeat(np.arange(graph.n_small), small_sizes)
-    weak = ~strong & ((small[pairs.a] < 0) | (small[pairs.a] != small[pairs.b]))
+    # within a component every pair is looked at, the weak ones too
+    of = graph.component_of()
+    weak = ~strong & ((of[pairs.a] < 0) | (of[pairs.a] != of[pairs.b]))
+    graph = with_inner(graph, pairs.a, pairs.b)
     return PairGraph(graph, pairs.take(weak), np.exp(np.minimum(log_odds[weak], 50.0)))
 
 
@@ -202,8 +203,8 @@ def expectation(model: BlockModel, split: PairGraph, log_new: float, settings: S
     """The E step: one pass over the components, and the weak pairs at first order."""
     chains = None
     if split.graph.n_components > split.graph.n_small:
-        apart = model.constraints.leads(split.graph.n_records)
-        chains = Chains(split.graph, 2, greedy_labels(model, log_new, split.graph, settings.threads), apart)
+        greedy = greedy_labels(model, log_new, split.graph, settings.threads)
+        chains = Chains(model, split.graph, 2, greedy, settings.threads)
     found = expect(
         model, log_new, split.graph, chains,
         seed=settings.seed * 7919 + number, count=True, n_sweeps=_SWEEPS, threads=settings.threads,

@@ -114,7 +114,7 @@ def link_posterior(
     chains = None
     if graph.n_components > graph.n_small:
         greedy = greedy_labels(model, learned.log_new, graph, settings.threads)
-        chains = Chains(graph, 4, greedy, model.constraints.leads(records.n_records))
+        chains = Chains(model, graph, 4, greedy, settings.threads)
     n_draws = draws_for(records.n_records)
 
     def pass_over(now: BlockModel, log_new: float, number: int, n_sweeps: int) -> Expectation:
@@ -128,7 +128,7 @@ def link_posterior(
         "first pass", lambda: (pass_over(model, learned.log_new, 0, _FIRST_SWEEPS), _place(chains))
     )
     noises = _noises(model, (a, b), first, learned, settings, n_draws, rng)
-    nothing = np.zeros(len(graph.pair_a) + len(weak)), np.zeros(records.n_records)
+    nothing = np.zeros(len(a)), np.zeros(records.n_records)
     done, sums = checkpoints.begun(DrawSums(*nothing, (), (), (), None, *place, rng.bit_generator.state))
     sums.go_on_from(chains, rng)
     for number, (now, log_new) in enumerate(_draws(model, noises[done:], learned, settings, rng), done + 1):

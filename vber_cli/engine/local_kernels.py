@@ -22,7 +22,8 @@ from typing import NamedTuple
 import numba as nb
 import numpy as np
 
-from vber_cli.engine.special_kernels import mix64
+from vber_cli.engine.leaf import inlined_leaf, leaf
+from vber_cli.engine.special_kernels import mix64, sort_first
 from vber_cli.model.similar_kernels import value_level
 from vber_cli.model.types import FloatArray
 
@@ -49,7 +50,7 @@ class Work(NamedTuple):
     weight: FloatArray
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def doubt_of(theta, levels, odds, relation_level, unrelated):  # type: ignore[no-untyped-def]
     """log(1 + Σ_c odds_c LR_c): how much likelier a pair's levels (F,) are with relations; θ (F,) of the later one."""
     total = 1.0
@@ -72,7 +73,7 @@ def doubt_of(theta, levels, odds, relation_level, unrelated):  # type: ignore[no
     return math.log(total)
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def compare_kernel(records, model, levels, doubt):  # type: ignore[no-untyped-def]
     """Fill levels (m, m, F) int8 and doubt (m, m) float64 for all pairs of the records."""
     m, n_fields = len(records), model.codes.shape[1]
@@ -101,7 +102,7 @@ def scratch(model):  # type: ignore[no-untyped-def]
     return Work(part, np.zeros(_KEPT, np.uint64), np.empty(_KEPT))
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined_leaf
 def _count_levels(i, members, n_members, levels, part):  # type: ignore[no-untyped-def]
     """Rows 0–2 of `part`: how many members are at each level of record i's value, row 3: how many show one."""
     n_fields = levels.shape[2]
@@ -120,7 +121,7 @@ def _count_levels(i, members, n_members, levels, part):  # type: ignore[no-untyp
                     part[level, f] += 1.0
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined_leaf
 def _weigh_copies(theta, theta_given, unrelated, unrelated_given, parent, part):  # type: ignore[no-untyped-def]
     """Rows 0–2 of `part` from counts to what multiplies μ, beside chance as it is where the parents are identical."""
     n_fields = len(parent)
@@ -137,7 +138,7 @@ def _weigh_copies(theta, theta_given, unrelated, unrelated_given, parent, part):
             part[0, f] /= theta[f]
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined_leaf
 def _score_classes(alpha, copy, share, part):  # type: ignore[no-untyped-def]
     """Row 4 of `part`: log share_q Π_f of the classes; returns log Σ_q."""
     n_classes, n_fields = alpha.shape
@@ -163,7 +164,7 @@ def _score_classes(alpha, copy, share, part):  # type: ignore[no-untyped-def]
     return top + math.log(total)
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined_leaf
 def predictive(i, members, n_members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
     """log p(x_i | members) − log p(x_i | no one), the doubt taken off; leaves its parts in `work`."""
     if n_members == 0:
@@ -187,7 +188,7 @@ def predictive(i, members, n_members, records, levels, doubt, model, work):  # t
     return score - off
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined_leaf
 def _block_key(members, n_members, records):  # type: ignore[no-untyped-def]
     """What a block is remembered by: the same whatever the order of its members."""
     key = np.uint64(0)
@@ -196,7 +197,7 @@ def _block_key(members, n_members, records):  # type: ignore[no-untyped-def]
     return key
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def _sum_chain(key, members, n_members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
     """Λ of a block with ascending members, by the chain rule; remembered."""
     total = 0.0
@@ -208,7 +209,7 @@ def _sum_chain(key, members, n_members, records, levels, doubt, model, work):  #
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def block_weight(members, n_members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
     """Λ(b), by the chain rule over the members, which ascend (in the paper's model any order gives the same)."""
     if n_members < 2:
@@ -220,7 +221,7 @@ def block_weight(members, n_members, records, levels, doubt, model, work):  # ty
     return _sum_chain(key, members, n_members, records, levels, doubt, model, work)
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined_leaf
 def _any_order(model):  # type: ignore[no-untyped-def]
     """Whether a block's weight is the same in any order of its records."""
     for g in model.parent:
@@ -229,7 +230,7 @@ def _any_order(model):  # type: ignore[no-untyped-def]
     return len(model.share) == 1 and len(model.relation_odds) == 0 and len(model.near_value) == 0
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined_leaf
 def joining(i, members, n, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
     """Λ(b ∪ {i}) − Λ(b) for the members of b in any order; reorders them, and needs room for one more."""
     if _any_order(model):
@@ -241,13 +242,13 @@ def joining(i, members, n, records, levels, doubt, model, work):  # type: ignore
         if work.block[at] == key:
             without = work.weight[at]
         else:
-            members[:n].sort()
+            sort_first(members, n)
             without = _sum_chain(key, members, n, records, levels, doubt, model, work)
     key ^= mix64(np.uint64(records[i] + 1))
     at = np.int64(key & np.uint64(_KEPT - 1))
     if work.block[at] == key:
         return work.weight[at] - without
-    members[:n].sort()
+    sort_first(members, n)
     at = n
     while at > 0 and members[at - 1] > i:
         members[at] = members[at - 1]
@@ -256,7 +257,7 @@ def joining(i, members, n, records, levels, doubt, model, work):  # type: ignore
     return _sum_chain(key, members, n + 1, records, levels, doubt, model, work) - without
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def add_stats(  # type: ignore[no-untyped-def]
     members, n_members, weight, records, levels, doubt, model, work, stats, class_weight, repeats
 ):

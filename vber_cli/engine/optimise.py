@@ -252,6 +252,7 @@ class _Loop:
             on_sweep=on_sweep,
             local_step=cavi.local if family is None else family.local,
             entropy_of=cavi.entropy if family is None else family.entropy,
+            settle_between=family is None,
             checkpoints=checkpoints,
         )
         self.sweeps_done += fitted.n_sweeps

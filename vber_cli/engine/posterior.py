@@ -25,7 +25,7 @@ class Expectation:
     Attributes
     ----------
     pair_probability
-        (P,) float64, P(same individual) of `graph.pair_a`, `graph.pair_b`.
+        (P,) float64, P(same individual) of the graph's pairs, then of its inner pairs.
     alone
         (N,) float64, P(no other record describes the same individual).
     stats
@@ -54,12 +54,33 @@ class Expectation:
 class Chains:
     """The state of the Gibbs chains in the large components; one chain starts from each of two extremes in turn."""
 
-    def __init__(self, graph: Graph, n_chains: int, greedy: IntArray, apart: IntArray | None = None) -> None:
-        """Even chains start from the partition `greedy` (N,), odd ones from `apart`: every record, or unit, alone."""
-        if apart is None:
-            apart = np.arange(graph.n_records, dtype=np.int32)
+    def __init__(self, model: BlockModel, graph: Graph, n_chains: int, greedy: IntArray, threads: int = 1) -> None:
+        """Even chains start from the partition `greedy` (N,), odd ones from every record, or unit, alone.
+
+        The records are compared under `model` once and for all: it may change in the noise only.
+        """
+        apart = model.constraints.leads(graph.n_records)
         self.labels = [(greedy if c % 2 == 0 else apart).copy() for c in range(n_chains)]
         self.n_calls = 0
+        self.compared = _compared(model, graph, threads)
+
+
+def _compared(model: BlockModel, graph: Graph, threads: int) -> block_kernels.Compared:
+    sizes = np.diff(graph.comp_ptr)
+    sizes[: graph.n_small] = 0
+    square_ptr = np.concatenate([[0], np.cumsum(sizes**2)]).astype(np.int64)
+    n = int(square_ptr[-1])
+    comps = block_kernels.Compared(
+        graph.comp_ptr, graph.comp_record, graph.pair_ptr, graph.pair_a, graph.pair_b,
+        graph.inner_ptr, graph.inner_a, graph.inner_b,
+        square_ptr, np.zeros((n, model.codes.shape[1]), np.int8), np.zeros(n),
+    )  # fmt: skip
+    map_ranges(
+        lambda lo, hi: block_kernels.compare_components_kernel(lo, hi, comps, model),
+        component_parts(graph, graph.n_small, graph.n_components),
+        threads,
+    )
+    return comps
 
 
 def component_parts(graph: Graph, lo: int, hi: int) -> list[tuple[int, int]]:
@@ -104,7 +125,7 @@ def expect(
     n, n_fields = model.codes.shape
     n_classes = len(model.share)
     shape = (n_classes, n_fields, N_STATS)
-    probability = np.zeros(len(graph.pair_a))
+    probability = np.zeros(len(graph.pair_a) + len(graph.inner_a))
     alone = np.ones(n)
     alone[graph.comp_record] = 0.0
     repeats = np.zeros((n, n_fields))
@@ -161,7 +182,7 @@ def _sample(
     stats_shape, classes = stats.shape, len(class_weight)
     pairs, counts = [], []
     for c, label in enumerate(chains.labels):
-        probability = np.zeros(len(graph.pair_a))
+        probability = np.zeros(len(graph.pair_a) + len(graph.inner_a))
         chain_seed = np.uint64((seed * 1_000_003 + chains.n_calls * 101 + c) & 0xFFFFFFFFFFFFFFFF)
 
         def large(
@@ -173,9 +194,8 @@ def _sample(
         ) -> tuple[FloatArray, FloatArray, FloatArray]:
             part_stats, part_class, blocks = np.zeros(stats_shape), np.zeros(classes), np.zeros(n_keep)
             block_kernels.gibbs_kernel(
-                lo, hi, graph.comp_ptr, graph.comp_record, graph.pair_ptr, graph.pair_a, graph.pair_b, model, log_new,
-                n_burn, n_keep, chain_seed, count, label, weight, probability, alone, repeats, part_stats, part_class,
-                blocks,
+                lo, hi, chains.compared, model, log_new, n_burn, n_keep, chain_seed, count, label, weight, probability,
+                alone, repeats, part_stats, part_class, blocks,
             )  # fmt: skip
             return part_stats, part_class, blocks
 

@@ -7,6 +7,8 @@ import math
 import numba as nb
 import numpy as np
 
+from vber_cli.engine.leaf import leaf
+
 _SERIES_FROM = 10.0  # from here on the asymptotic series below are exact to the last bits of a double
 
 
@@ -50,6 +52,21 @@ def _stirling_tail(x: float) -> float:
     """log Γ(x) beyond (x − ½) log x − x + ½ log 2π, for x ≥ 10."""
     r = 1.0 / (x * x)
     return (1 / 12 - r * (1 / 360 - r * (1 / 1260 - r * (1 / 1680 - r * (1 / 1188 - r * 691 / 360360))))) / x
+
+
+@leaf
+def sort_first(values, n):  # type: ignore[no-untyped-def]
+    """Sort the first n values in place (Shell's method: they are few, or nearly in order)."""
+    gap = n // 2
+    while gap > 0:
+        for i in range(gap, n):
+            value = values[i]
+            at = i
+            while at >= gap and values[at - gap] > value:
+                values[at] = values[at - gap]
+                at -= gap
+            values[at] = value
+        gap //= 2
 
 
 @nb.njit(cache=True)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from vber_cli.engine.leaf import inlined_leaf, leaf
 from vber_cli.engine.local_kernels import _any_order, block_weight, joining, predictive
+from vber_cli.engine.special_kernels import sort_first
 from vber_cli.model.constraints_kernels import standing
 
 IMPOSSIBLE = -1e9  # nats; finite, so that differences of impossible weights stay numbers
@@ -34,19 +36,19 @@ def local_units(records, constraints):  # type: ignore[no-untyped-def]
     return lead, mate, barred
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined_leaf
 def leads(i, lead):  # type: ignore[no-untyped-def]
     """Whether the record is the first of its unit."""
     return len(lead) == 0 or lead[i] == i
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined_leaf
 def following(i, mate):  # type: ignore[no-untyped-def]
     """The next record of the unit, −1 after the last."""
     return -1 if len(mate) == 0 else mate[i]
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def bars(i, members, n, barred):  # type: ignore[no-untyped-def]
     """Whether some of the members cannot be with the unit of i."""
     if len(barred) == 0:
@@ -57,7 +59,7 @@ def bars(i, members, n, barred):  # type: ignore[no-untyped-def]
     return barring > 0
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def bars_any(ones, n_ones, others, n_others, barred):  # type: ignore[no-untyped-def]
     """Whether two blocks hold a pair that cannot be together."""
     if len(barred) == 0:
@@ -68,7 +70,7 @@ def bars_any(ones, n_ones, others, n_others, barred):  # type: ignore[no-untyped
     return barring > 0
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined_leaf
 def unit_joining(i, mate, members, n, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
     """Λ(b ∪ u) − Λ(b) for the unit u that i leads; reorders the members of b, and needs room for u behind them."""
     if following(i, mate) < 0:
@@ -76,7 +78,7 @@ def unit_joining(i, mate, members, n, records, levels, doubt, model, work):  # t
     free = _any_order(model)
     without = 0.0
     if not free:
-        members[:n].sort()
+        sort_first(members, n)
         without = block_weight(members, n, records, levels, doubt, model, work)
     total = 0.0
     at = n
@@ -88,11 +90,11 @@ def unit_joining(i, mate, members, n, records, levels, doubt, model, work):  # t
         i = mate[i]
     if free:
         return total
-    members[:at].sort()
+    sort_first(members, at)
     return block_weight(members, at, records, levels, doubt, model, work) - without
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def unit_alone(i, mate, members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
     """Λ of the unit that i leads, as a block; `members` is overwritten."""
     if following(i, mate) < 0:
@@ -100,7 +102,7 @@ def unit_alone(i, mate, members, records, levels, doubt, model, work):  # type: 
     return unit_joining(i, mate, members, 0, records, levels, doubt, model, work)
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def unit_fit(i, mate, half, n, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
     """Σ of the predictives of the unit's records, one after the other, beside a half; needs room behind it."""
     total = 0.0
@@ -112,7 +114,7 @@ def unit_fit(i, mate, half, n, records, levels, doubt, model, work):  # type: ig
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@leaf
 def append_unit(i, mate, members, n):  # type: ignore[no-untyped-def]
     """Put the unit that i leads behind n members; returns how many there are then."""
     while i >= 0:

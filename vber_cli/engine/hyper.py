@@ -17,9 +17,9 @@ from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION, Prior
 from vber_cli.model.species import fit_species
 from vber_cli.model.types import FloatArray, Records
 
-# Weak priors, in comparisons. The mismatch share: 1 in 20; copies: mostly exact. With several classes each is drawn
+# Weak priors, in comparisons. The mismatch share: 1 in 10; copies: mostly exact. With several classes each is drawn
 # towards all of them together, with the weight of 4 comparisons.
-MISMATCHES = np.array([1.0, 19.0])
+MISMATCHES = np.array([1.0, 9.0])
 COPY_LEVELS = np.array([9.0, 0.6, 0.4])
 CLASS_WEIGHT = 4.0
 _CLASS_WEIGHTS = np.array([0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
@@ -128,8 +128,15 @@ def best_noise(stats: FloatArray, class_weight: FloatArray, near: np.ndarray) ->
     return Noise(np.array([best_concentration(one, counts) for one in stats]), levels, share), overall
 
 
-def learn_base(records: Records, prior: Prior, repeats: FloatArray) -> Prior:
-    """θ_f(v) from the draws of field f that gave v, copies counted out, rare values as `model.species` says."""
+def learn_base(records: Records, prior: Prior, repeats: FloatArray, *, others_only: bool = False) -> Prior:
+    """θ_f(v) from the draws of field f that gave v, copies counted out, rare values as `model.species` says.
+
+    What θ is asked for is how probable it was that a record should show what another shows as well. With `others_only`
+    the record's own draw does not count: of a value seen twice by chance it would make one twice as common as the other
+    sighting tells, and every coincidence less of one. Of m records with the value the first is a draw, the others are
+    draws or copies about alike: a record that is not the first counts (draws − 1) / (m − 1). Where fields depend on
+    each other, rare values come in families: there it is no chance that the second sighting followed the first.
+    """
     base = np.empty(len(prior.base))
     for f in range(records.n_fields):
         lo, hi = prior.value_ptr[f], prior.value_ptr[f + 1]
@@ -137,5 +144,7 @@ def learn_base(records: Records, prior: Prior, repeats: FloatArray) -> Prior:
         seen = column >= 0
         draws = np.bincount(column[seen], weights=1.0 - repeats[seen, f], minlength=int(hi - lo)).astype(np.float64)
         draws = np.maximum(draws, 1.0)  # every value was drawn at least once
-        base[lo:hi] = fit_species(draws).probability(draws, float(draws.sum()))
+        others = np.maximum(np.bincount(column[seen], minlength=int(hi - lo)) - 1, 1)
+        counted = draws - (draws - 1.0) / others if others_only else draws
+        base[lo:hi] = fit_species(draws).probability(counted, float(draws.sum()))
     return prior.with_base(base)

@@ -26,8 +26,9 @@ from vber_cli.model.types import FloatArray, IntArray, Records
 # Pairs below these odds do not join components: they are too weak to change what happens around them, and are counted
 # on their own, at first order.
 EDGE_LOG_ODDS = -3.0
-# Pairs below these odds hold a link in a thousand at most: they are left out while learning.
+# Pairs below these odds hold a link in a thousand at most: where there are many pairs they are left out.
 FAINT_LOG_ODDS = -7.0
+_MANY_PAIRS = 500_000
 # Pairs so many nats below the best of both their records are weak beside these, in databases where the log factor of a
 # further record is below _RARE.
 _RIVAL = 20.0
@@ -195,7 +196,13 @@ def _rivalled(model: BlockModel, pairs: CandidatePairs, log_odds: FloatArray) ->
 
 
 def without_faint(model: BlockModel, pairs: CandidatePairs, log_new: float) -> CandidatePairs:
-    """The pairs above FAINT_LOG_ODDS."""
+    """The pairs above FAINT_LOG_ODDS, or all where they are not many.
+
+    Where the fields say little, the faint pairs hold a good part of the links, and most of those whose values differ:
+    noise learned without them would be too little, and so keep them faint.
+    """
+    if len(pairs) <= _MANY_PAIRS:
+        return pairs
     return pairs.take(log_odds_of(model, pairs, log_new) > FAINT_LOG_ODDS)
 
 
@@ -236,7 +243,8 @@ def update(
         noise, overall = hyper.best_noise(found.stats, found.class_weight, model.unrelated[:, 1:3] > 0)
         prior = prior.with_concentration(overall)
     if settings.learn_base:
-        prior = hyper.learn_base(records, prior, found.repeats)
+        apart = now.tree is not None and now.tree.n_edges == 0
+        prior = hyper.learn_base(records, prior, found.repeats, others_only=apart)
     presence = None
     if watch_databases or len(evidence.tilt):
         presence = _presence(records, now, pairs, found.pair_probability, found.n_mean, settings)

@@ -82,7 +82,7 @@ class Partition:
     @property
     def n_blocks(self) -> int:
         """Number of blocks, single records included."""
-        return len(np.unique(self.label))
+        return int(np.count_nonzero(np.bincount(self.label)))
 
 
 def greedy_labels(model: BlockModel, log_new: float, graph: Graph, threads: int) -> IntArray:

@@ -40,7 +40,7 @@ class SimilarValues:
         ends = np.concatenate([a, b])
         others = np.concatenate([b, a])
         levels = np.concatenate([level, level])
-        order = np.lexsort((others, ends))
+        order = np.argsort((ends.astype(np.int64) << 32) | others)  # all different
         counts = np.bincount(ends, minlength=int(value_ptr[-1]))
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return cls(ptr, others[order].astype(np.int32), levels[order].astype(np.int8))

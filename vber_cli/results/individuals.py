@@ -261,19 +261,26 @@ def individual_table(
         pa.array(confidence[order]),
     ]
     lam = prior.alpha[counts.cell_value] + counts.cell_count
-    pair = np.repeat(np.arange(n * n_fields), np.diff(counts.cell_ptr))
-    by_mass = np.lexsort((counts.cell_value, -lam, pair))
-    first = by_mass[np.flatnonzero(np.diff(pair, prepend=-1))]
+    sizes = np.diff(counts.cell_ptr)
+    shown = np.flatnonzero(sizes)  # pairs of an individual and a field with any value
+    first = _first_largest(lam, counts.cell_ptr[shown], sizes[shown])
     best = np.full(n * n_fields, -1, dtype=np.int64)
     share = np.zeros(n * n_fields)
-    best[pair[first]] = counts.cell_value[first]
-    total = (prior.concentration + counts.n_observed).ravel()
-    share[pair[first]] = lam[first] / total[pair[first]]
+    best[shown] = counts.cell_value[first]
+    share[shown] = lam[first] / (prior.concentration + counts.n_observed).ravel()[shown]
     best, share = best.reshape(n, n_fields)[order], share.reshape(n, n_fields)[order]
     for f in range(n_fields):
         code = np.where(best[:, f] < 0, -1, best[:, f] - prior.value_ptr[f])
         columns += [codebook.decode(f, code.astype(np.int32)), pa.array(share[:, f], mask=code < 0)]
     return pa.Table.from_arrays(columns, schema=schema.individuals_schema(codebook.fields))
+
+
+def _first_largest(values: FloatArray, begin: LongArray, size: LongArray) -> LongArray:
+    """Where each stretch of `values`, none empty and one behind the other, is largest; the first place of several."""
+    if len(begin) == 0:
+        return np.zeros(0, dtype=np.int64)
+    largest = np.flatnonzero(values == np.repeat(np.maximum.reduceat(values, begin), size))
+    return np.asarray(largest[np.searchsorted(largest, begin)])
 
 
 def link_table(

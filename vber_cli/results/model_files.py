@@ -116,19 +116,27 @@ def _names(codes: np.ndarray, names: tuple[str, ...]) -> pa.DictionaryArray:
     )
 
 
+def _once(*columns: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The different rows of columns of codes, of which −1 is the least, sorted by the first, then the next."""
+    sizes = tuple(int(column.max(initial=-1)) + 2 for column in columns)
+    key = np.unique(np.ravel_multi_index(tuple(column + 1 for column in columns), sizes))
+    return tuple(part - 1 for part in np.unravel_index(key, sizes))
+
+
 def _value_table(f: int, names: tuple[str, ...], encoded: Encoded, compared: Comparison, prior: Prior) -> pa.Table:
     """Every value of a field with its form; database by database where the same text is read in different ways."""
     value = encoded.records.codes[:, f].astype(np.int64)
     seen = value >= 0
     value, form = value[seen], compared.records.codes[seen, f].astype(np.int64)
-    rows = np.unique(np.column_stack([np.full(len(value), -1), value, form]), axis=0)
-    if len(np.unique(rows[:, 1])) < len(rows):
-        rows = np.unique(np.column_stack([encoded.records.db_of_record[seen], value, form]), axis=0)
-    database, value, form = rows.T
-    theta = prior.base[prior.value_ptr[f] + np.maximum(form, 0)] if len(rows) else np.zeros(0)
+    everywhere = np.full(len(value), -1)
+    database, value_once, form_once = _once(everywhere, value, form)
+    if len(np.unique(value_once)) < len(value_once):
+        database, value_once, form_once = _once(encoded.records.db_of_record[seen].astype(np.int64), value, form)
+    value, form = value_once, form_once
+    theta = prior.base[prior.value_ptr[f] + np.maximum(form, 0)] if len(form) else np.zeros(0)
     return pa.Table.from_arrays(
         [
-            _names(np.full(len(rows), f), encoded.codebook.fields),
+            _names(np.full(len(form), f), encoded.codebook.fields),
             _names(database, names),
             encoded.codebook.decode(f, value.astype(np.int32)),
             pa.array(form.astype(np.int32), mask=form < 0),

@@ -9,8 +9,10 @@ import pytest
 
 from tests import exact
 from tests.engine import built
-from vber_cli.engine.block_model import Evidence, block_model
-from vber_cli.engine.learn import FAINT_LOG_ODDS, Hyperparameters, Settings, log_odds_of, with_levels
+from vber_cli.engine import learn
+from vber_cli.engine.block_model import Evidence, block_model, exact_evidence
+from vber_cli.engine.graph import build_graph
+from vber_cli.engine.learn import EDGE_LOG_ODDS, FAINT_LOG_ODDS, Hyperparameters, Settings, log_odds_of, with_levels
 from vber_cli.engine.link_posterior import link_posterior
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
@@ -122,13 +124,29 @@ def test_threads_have_no_influence(rng):
         np.testing.assert_array_equal(getattr(one, field.name), getattr(two, field.name), field.name)
 
 
-def test_faint_candidates_are_listed_too(rng):
+def test_faint_candidates_are_left_out_only_where_there_are_many(rng, monkeypatch):
+    records, _ = make_records(rng, 60, 20)
+    _, pairs, log_odds = posterior(records, 75)
+    model = block_model(records, exact_evidence(make_prior(records, "empirical", 0.05), 3))
+    log_odds = log_odds_of(model, pairs, 4.0)
+    assert len(learn.without_faint(model, pairs, 4.0)) == len(pairs)
+    monkeypatch.setattr(learn, "_MANY_PAIRS", len(pairs) - 1)
+    assert 0 < len(learn.without_faint(model, pairs, 4.0)) == np.sum(log_odds > FAINT_LOG_ODDS) < len(pairs)
+
+
+def test_faint_candidates_are_listed_too(rng, monkeypatch):
+    monkeypatch.setattr(learn, "_MANY_PAIRS", 0)
     records, _ = make_records(rng, 60, 20)
     found, pairs, log_odds = posterior(records, 75)
     faint = log_odds <= FAINT_LOG_ODDS
     assert 0 < faint.sum() < len(pairs)
     np.testing.assert_array_equal(found.a, pairs.a)
     np.testing.assert_array_equal(found.b, pairs.b)
+    # inside a component a pair is counted as often as it is together; elsewhere at first order
+    strong = log_odds > EDGE_LOG_ODDS
+    of = build_graph(pairs.a[strong], pairs.b[strong], records.n_records).component_of()
+    faint &= (of[pairs.a] < 0) | (of[pairs.a] != of[pairs.b])
+    assert faint.sum() > 100
     p, odds = found.probability[faint], np.exp(log_odds[faint])
     assert (p >= 0).all()
     assert (p <= odds).all()

@@ -10,6 +10,7 @@ import pytest
 from tests.engine import built, naive
 from tests.engine.steps import labels_after_a_step
 from vber_cli.engine import block_kernels as kernels
+from vber_cli.engine import component_kernels
 from vber_cli.engine.graph import build_graph, with_inner
 from vber_cli.engine.local_kernels import N_STATS
 from vber_cli.engine.posterior import Chains, expect
@@ -47,11 +48,11 @@ class Sampler:
         stats, class_weight = np.zeros((n_classes, n_fields, N_STATS)), np.zeros(n_classes)
         repeats = np.zeros((n, n_fields))
         ptr, nobody = np.array([0, len(self.a)]), np.empty(0, np.int32)
-        comps = kernels.Compared(
+        comps = component_kernels.Compared(
             np.array([0, n]), np.arange(n, dtype=np.int32), ptr, self.a, self.b, np.zeros(2, np.int64), nobody, nobody,
             np.array([0, n * n]), np.zeros((n * n, n_fields), np.int8), np.zeros(n * n),
         )  # fmt: skip
-        kernels.compare_components_kernel(0, 1, comps, self.model)
+        component_kernels.compare_components_kernel(0, 1, comps, self.model)
         kernels.gibbs_kernel(
             0, 1, comps, self.model, self.log_new, n_burn, n_keep, np.uint64(seed), True, self.label,
             1 / n_keep, together, alone, repeats, stats, class_weight, blocks,

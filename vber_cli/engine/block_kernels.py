@@ -10,7 +10,6 @@ constraints at the start do so ever after.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numba as nb
 import numpy as np
@@ -26,7 +25,8 @@ from vber_cli.engine.block_list_kernels import (
     unlink,
     unlink_unit,
 )
-from vber_cli.engine.leaf import leaf
+from vber_cli.engine.component_kernels import compared
+from vber_cli.engine.leaf_kernels import leaf
 from vber_cli.engine.local_kernels import add_stats, block_weight, compare_kernel, predictive, scratch
 from vber_cli.engine.special_kernels import mix64, next_uniform, sort_first
 from vber_cli.engine.unit_kernels import (
@@ -40,54 +40,9 @@ from vber_cli.engine.unit_kernels import (
     unit_fit,
     unit_joining,
 )
-from vber_cli.model.types import FloatArray, IntArray, LongArray
 
 _GAIN = 1e-9  # nats a move must gain to be taken: below lies rounding
 _ALL_BLOCKS_UP_TO = 10  # in a component of so many records a record may join any block, not only its neighbours'
-
-
-class Compared(NamedTuple):
-    """Components whose records have been compared, for samplers that come back to them; arrays as in `graph.Graph`.
-
-    Attributes
-    ----------
-    comp_ptr, comp_record, edge_ptr, edge_a, edge_b, inner_ptr, inner_a, inner_b
-        The components, their edges, and further pairs whose probability is wanted.
-    square_ptr
-        (C + 1,) int64: where the squares of pairs of each component begin; empty for those not compared.
-    levels, doubt
-        (S, F) int8 and (S,) float64: what `compare_kernel` finds, row by row of each square.
-    """
-
-    comp_ptr: LongArray
-    comp_record: IntArray
-    edge_ptr: LongArray
-    edge_a: IntArray
-    edge_b: IntArray
-    inner_ptr: LongArray
-    inner_a: IntArray
-    inner_b: IntArray
-    square_ptr: LongArray
-    levels: np.ndarray
-    doubt: FloatArray
-
-
-@nb.njit(cache=True, nogil=True)
-def compared(comps, c):  # type: ignore[no-untyped-def]
-    """The records of component c, their levels (m, m, F) and doubts (m, m)."""
-    records = comps.comp_record[comps.comp_ptr[c] : comps.comp_ptr[c + 1]]
-    m = len(records)
-    lo, hi = comps.square_ptr[c], comps.square_ptr[c + 1]
-    levels = comps.levels[lo:hi].reshape((m, m, comps.levels.shape[1]))
-    return records, levels, comps.doubt[lo:hi].reshape((m, m))
-
-
-@nb.njit(cache=True, nogil=True)
-def compare_components_kernel(lo, hi, comps, model):  # type: ignore[no-untyped-def]
-    """Fill `comps.levels` and `comps.doubt` of components lo..hi-1."""
-    for c in range(lo, hi):
-        records, levels, doubt = compared(comps, c)
-        compare_kernel(records, model, levels, doubt)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -507,54 +462,3 @@ def blocks_weight_kernel(block_ptr, block_record, model):  # type: ignore[no-unt
             compare_kernel(records, model, levels, doubt)
             out[k] = block_weight(np.arange(m).astype(np.int32), m, records, levels, doubt, model, work)
     return out
-
-
-@nb.njit(cache=True, nogil=True)
-def components_kernel(a, b, n_records):  # type: ignore[no-untyped-def]
-    """Union–find: (N,) int32, the smallest record of each record's component."""
-    root = np.arange(n_records).astype(np.int32)
-    for i in range(len(a)):
-        x, y = a[i], b[i]
-        while root[x] != x:
-            root[x] = root[root[x]]
-            x = root[x]
-        while root[y] != y:
-            root[y] = root[root[y]]
-            y = root[y]
-        if x < y:
-            root[y] = x
-        elif y < x:
-            root[x] = y
-    for r in range(n_records):
-        x = r
-        while root[x] != x:
-            x = root[x]
-        root[r] = x
-    return root
-
-
-@nb.njit(cache=True, nogil=True)
-def capped_kernel(a, b, needed, n_records, largest):  # type: ignore[no-untyped-def]
-    """Union–find along the edges in their order: (E,) bool, False where an edge that is not needed would make more.
-
-    More, that is, than `largest` records in one component.
-    """
-    root = np.arange(n_records).astype(np.int32)
-    size = np.ones(n_records, np.int64)
-    keep = np.ones(len(a), np.bool_)
-    for i in range(len(a)):
-        x, y = a[i], b[i]
-        while root[x] != x:
-            root[x] = root[root[x]]
-            x = root[x]
-        while root[y] != y:
-            root[y] = root[root[y]]
-            y = root[y]
-        if x == y:
-            continue
-        if size[x] + size[y] > largest and not needed[i]:
-            keep[i] = False
-            continue
-        root[max(x, y)] = min(x, y)
-        size[min(x, y)] = size[x] + size[y]
-    return keep

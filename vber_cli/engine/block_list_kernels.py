@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from vber_cli.engine.leaf import leaf
+from vber_cli.engine.leaf_kernels import leaf
 from vber_cli.engine.unit_kernels import following
 
 

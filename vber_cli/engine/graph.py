@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vber_cli.engine.block_kernels import capped_kernel, components_kernel
+from vber_cli.engine.component_kernels import capped_kernel, components_kernel
 from vber_cli.engine.partition_kernels import MAX_EXACT
 from vber_cli.model.types import FloatArray, IntArray, LongArray
 

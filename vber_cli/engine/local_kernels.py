@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numba as nb
 import numpy as np
 
-from vber_cli.engine.leaf import inlined_leaf, leaf
+from vber_cli.engine.leaf_kernels import inlined_leaf, leaf
 from vber_cli.engine.special_kernels import mix64, sort_first
 from vber_cli.model.similar_kernels import value_level
 from vber_cli.model.types import FloatArray

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vber_cli.engine import block_kernels, partition_kernels
+from vber_cli.engine import block_kernels, component_kernels, partition_kernels
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.graph import Graph
 from vber_cli.engine.local_kernels import N_STATS
@@ -65,18 +65,18 @@ class Chains:
         self.compared = _compared(model, graph, threads)
 
 
-def _compared(model: BlockModel, graph: Graph, threads: int) -> block_kernels.Compared:
+def _compared(model: BlockModel, graph: Graph, threads: int) -> component_kernels.Compared:
     sizes = np.diff(graph.comp_ptr)
     sizes[: graph.n_small] = 0
     square_ptr = np.concatenate([[0], np.cumsum(sizes**2)]).astype(np.int64)
     n = int(square_ptr[-1])
-    comps = block_kernels.Compared(
+    comps = component_kernels.Compared(
         graph.comp_ptr, graph.comp_record, graph.pair_ptr, graph.pair_a, graph.pair_b,
         graph.inner_ptr, graph.inner_a, graph.inner_b,
         square_ptr, np.zeros((n, model.codes.shape[1]), np.int8), np.zeros(n),
     )  # fmt: skip
     map_ranges(
-        lambda lo, hi: block_kernels.compare_components_kernel(lo, hi, comps, model),
+        lambda lo, hi: component_kernels.compare_components_kernel(lo, hi, comps, model),
         component_parts(graph, graph.n_small, graph.n_components),
         threads,
     )

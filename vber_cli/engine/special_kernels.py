@@ -7,7 +7,7 @@ import math
 import numba as nb
 import numpy as np
 
-from vber_cli.engine.leaf import leaf
+from vber_cli.engine.leaf_kernels import leaf
 
 _SERIES_FROM = 10.0  # from here on the asymptotic series below are exact to the last bits of a double
 

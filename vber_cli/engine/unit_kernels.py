@@ -9,7 +9,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from vber_cli.engine.leaf import inlined_leaf, leaf
+from vber_cli.engine.leaf_kernels import inlined_leaf, leaf
 from vber_cli.engine.local_kernels import _any_order, block_weight, joining, predictive
 from vber_cli.engine.special_kernels import sort_first
 from vber_cli.model.constraints_kernels import standing

@@ -314,15 +314,13 @@ def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tu
         )  # fmt: skip
     possible = n_free_pairs(constraints, records.n_records)
     search = Search(learned, certificate, candidates.plan, len(learned.pairs), candidates.pairs.compared, possible)
-    near_k = settings.occupancy.n_individuals is not None and len(np.unique(found.label)) > 0.95 * found.n_individuals
-    if found.optimum.forced or near_k:
+    if found.optimum.forced:
         free_k = replace(settings, occupancy=replace(settings.occupancy, n_individuals=None), on_round=lambda: None)
         free = journal.step("free", lambda: learned_under(free_k))
-        if found.optimum.forced or free.hyperparameters.n > 1.02 * found.n_individuals:
-            run.warn(
-                f"--K {options.K:,} is fewer than the data show: about {free.hyperparameters.n:,.0f} individuals are "
-                f"recorded; records were forced into {options.K:,}"
-            )
+        run.warn(
+            f"--K {options.K:,} is fewer than the data show: about {free.hyperparameters.n:,.0f} individuals are "
+            f"recorded; records were forced into {options.K:,}"
+        )
     return found, search
 
 

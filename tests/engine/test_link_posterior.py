@@ -129,9 +129,13 @@ def test_faint_candidates_are_left_out_only_where_there_are_many(rng, monkeypatc
     _, pairs, log_odds = posterior(records, 75)
     model = block_model(records, exact_evidence(make_prior(records, "empirical", 0.05), 3))
     log_odds = log_odds_of(model, pairs, 4.0)
-    assert len(learn.without_faint(model, pairs, 4.0)) == len(pairs)
+    free, fixed = Occupancy(records.n_records), Occupancy(records.n_records, 75)
+    n_strong = int(np.sum(log_odds > FAINT_LOG_ODDS))
+    assert 0 < n_strong < len(pairs)
+    assert len(learn.without_faint(model, pairs, 4.0, free)) == len(pairs)
+    assert len(learn.without_faint(model, pairs, 4.0, fixed)) == n_strong
     monkeypatch.setattr(learn, "_MANY_PAIRS", len(pairs) - 1)
-    assert 0 < len(learn.without_faint(model, pairs, 4.0)) == np.sum(log_odds > FAINT_LOG_ODDS) < len(pairs)
+    assert len(learn.without_faint(model, pairs, 4.0, free)) == n_strong
 
 
 def test_faint_candidates_are_listed_too(rng, monkeypatch):

@@ -195,13 +195,14 @@ def _rivalled(model: BlockModel, pairs: CandidatePairs, log_odds: FloatArray) ->
     return np.asarray(clash & (log_odds < np.minimum(best[pairs.a], best[pairs.b]) - _RIVAL))
 
 
-def without_faint(model: BlockModel, pairs: CandidatePairs, log_new: float) -> CandidatePairs:
-    """The pairs above FAINT_LOG_ODDS, or all where they are not many.
+def without_faint(model: BlockModel, pairs: CandidatePairs, log_new: float, occupancy: Occupancy) -> CandidatePairs:
+    """The pairs above FAINT_LOG_ODDS, or all where they are not many and K is free.
 
     Where the fields say little, the faint pairs hold a good part of the links, and most of those whose values differ:
-    noise learned without them would be too little, and so keep them faint.
+    noise learned without them would be too little, and so keep them faint. A fixed K below what the data show would
+    turn them into links, and learn the noise that makes them some.
     """
-    if len(pairs) <= _MANY_PAIRS:
+    if len(pairs) <= _MANY_PAIRS and occupancy.n_individuals is None:
         return pairs
     return pairs.take(log_odds_of(model, pairs, log_new) > FAINT_LOG_ODDS)
 
@@ -298,7 +299,7 @@ def learn(
     `watch_databases` it is asked after every round what the databases show about their own duplicates.
     """
     done, now = settings.checkpoints.begun(start)
-    pairs = without_faint(block_model(records, start.evidence), pairs, start.log_new)
+    pairs = without_faint(block_model(records, start.evidence), pairs, start.log_new, settings.occupancy)
     for number in range(done + 1, max_rounds + 1):
         model = block_model(records, now.evidence)
         split = split_pairs(model, pairs, now.log_new)
@@ -325,7 +326,8 @@ def choose_noise(
 ) -> tuple[Hyperparameters, dict[int, float]]:
     """The noise classes that the clear links (probability above one half) show, and the BIC of each number of them."""
     model = block_model(records, now.evidence)
-    split = split_pairs(model, without_faint(model, pairs, now.log_new), now.log_new)
+    near = without_faint(model, pairs, now.log_new, settings.occupancy)
+    split = split_pairs(model, near, now.log_new)
     found = expectation(model, split, now.log_new, settings, 0)
     graph = split.graph
     probability = found.pair_probability[: len(graph.pair_a)]
@@ -372,7 +374,7 @@ def sharpen_relations(
     if now.evidence.relations.n_classes == 0:
         return now
     model = block_model(records, now.evidence)
-    near = without_faint(model, pairs, now.log_new)
+    near = without_faint(model, pairs, now.log_new, settings.occupancy)
     split = split_pairs(model, near, now.log_new)
     found = expectation(model, split, now.log_new, settings, 0)
     a, b = split.ends()

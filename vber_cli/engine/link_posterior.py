@@ -107,7 +107,7 @@ def link_posterior(
         return _tiny(model, settings.occupancy)
     occupancy = learned.occupancy(settings)
     rng = np.random.default_rng([settings.seed, 20_141])
-    near = without_faint(model, pairs, learned.log_new)
+    near = without_faint(model, pairs, learned.log_new, occupancy)
     split = split_pairs(model, near, learned.log_new)
     graph, weak = split.graph, split.weak
     a, b = split.ends()

@@ -156,7 +156,7 @@ def optimise(
         label = _force(model, pairs, relabel(label), n_individuals)
         if constraints.any:
             return Optimum(loop.settle(fit_in(constraints, label, n_individuals)), loop.bound, True)
-        return Optimum(loop.sweep(_keep_largest(records, label, n_individuals), settled=False), loop.bound, True)
+        return Optimum(loop.sweep(_keep_largest(records, label, n_individuals)), loop.bound, True)
     # if no move was accepted the soft φ stays, which may be worth more than its own labels
     best = fitted if fitted is not None and loop.bound <= begun else loop.kept("sweeps", lambda: loop.settle(label))
     for _ in range(_MAX_ROUNDS):
@@ -230,13 +230,8 @@ class _Loop:
             elbo, self.bound = self._weigh(tidy)
             self.beyond = self.bound - symmetrised(elbo, self.n_individuals, n)
 
-    def sweep(
-        self, start: Linkage, untold: list[Step] | None = None, family: Family | None = None, *, settled: bool = True
-    ) -> Fit:
-        """CAVI sweeps to tolerance from a given φ; steps are told, or added to those `untold`.
-
-        Where K is forced records are only `settled` by plain sweeps, which leave individuals their records longer.
-        """
+    def sweep(self, start: Linkage, untold: list[Step] | None = None, family: Family | None = None) -> Fit:
+        """CAVI sweeps to tolerance from a given φ; steps are told, or added to those `untold`."""
         checkpoints = self.limits.checkpoints
         on_step = self.on_step
         if untold is not None:
@@ -257,7 +252,7 @@ class _Loop:
             on_sweep=on_sweep,
             local_step=cavi.local if family is None else family.local,
             entropy_of=cavi.entropy if family is None else family.entropy,
-            settle_between=settled and family is None,
+            settle_between=family is None,
             checkpoints=checkpoints,
         )
         self.sweeps_done += fitted.n_sweeps

@@ -76,7 +76,7 @@ def marginal(case, z, f, alpha):
 
 
 def weak_prior(alpha):
-    """One mismatch in twenty comparisons."""
+    """One mismatch in ten comparisons."""
     share = alpha / (1 + alpha)
     return np.log(share) + 9 * np.log1p(-share)
 

@@ -122,9 +122,10 @@ def assert_sound(path: Path) -> Result:
     assert total.max() < 1 + 1e-6
     if summary["options"]["phi_min"] <= 1e-6:
         assert len(total) == n_records
-        # what is left out is less than phi_min for each individual that somebody leans on
-        left_out = summary["options"]["phi_min"] * len(set(phi.column("individual").to_pylist()))
-        assert np.abs(total - 1.0).max() < 1e-6 + left_out
+        # what is missing is what the summary says was left out, no more and no less
+        left_out = summary["phi"]["left_out_mass"]
+        assert abs((1.0 - total).sum() - left_out) < 1e-9 * n_records
+        assert (1.0 - total).max() <= left_out + 1e-9
     n, k = summary["n"], summary["K"]
     assert 1 - 1e-9 <= n["mean"] <= n_records + 1e-9, n
     assert n["mean"] <= k["mean"] + 1e-6, (n, k)

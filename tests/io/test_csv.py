@@ -134,6 +134,9 @@ def test_single_quotes_and_backslashes() -> None:
     assert single.columns == ("name", "city")
     assert rows_of(single) == [("x, y", "z"), ("o'neil", "w")]
     assert rows_of(open_bytes(b"name,city\no'neil,x\nd'arc,'t veld\n")) == [("o'neil", "x"), ("d'arc", "'t veld")]
+    formulas = open_bytes(b"id,'=1+1,city\n'=b10,'@two,'-->\n'=b11,'+three,x\n")
+    assert formulas.columns == ("id", "'=1+1", "city")
+    assert rows_of(formulas) == [("'=b10", "'@two", "'-->"), ("'=b11", "'+three", "x")]
     assert rows_of(open_bytes(b'name,city\n"say \\"hi, you\\" now",x\n')) == [('say "hi, you" now', "x")]
     assert rows_of(open_bytes(b"name,path\nx,C:\\temp\n")) == [("x", "C:\\temp")]
     assert rows_of(open_bytes(b'name,size\npipe,5" wide\nnail,3"\n')) == [("pipe", '5" wide'), ("nail", '3"')]

@@ -126,6 +126,23 @@ def postings_kernel(cell_ptr, cell_value, psi_cell, psi_total, n_values_total): 
 
 
 @nb.njit(cache=True, nogil=True, inline="always")
+def cell_of(g, lo, hi, cell_value):  # type: ignore[no-untyped-def]
+    """The cell among lo..hi-1, of one individual and field, that holds value g; −1 where none does."""
+    while hi - lo > _LINEAR_SEARCH_BELOW:
+        mid = (lo + hi) // 2
+        if cell_value[mid] <= g:
+            lo = mid
+        else:
+            hi = mid
+    found = -1
+    for e in range(lo, hi):
+        if cell_value[e] == g:
+            found = e
+            break
+    return found
+
+
+@nb.njit(cache=True, nogil=True, inline="always")
 def _score(k, r, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, psi_prior):  # type: ignore[no-untyped-def]
     """Σ_f [ψ(λ_kf,x_rf) − ψ(Σ_u λ_kfu)] over the record's observed fields."""
     n_fields = codes.shape[1]
@@ -135,19 +152,8 @@ def _score(k, r, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, ps
         if v < 0:
             continue
         g = value_ptr[f] + v
-        lo, hi = cell_ptr[k * n_fields + f], cell_ptr[k * n_fields + f + 1]
-        while hi - lo > _LINEAR_SEARCH_BELOW:
-            mid = (lo + hi) // 2
-            if cell_value[mid] <= g:
-                lo = mid
-            else:
-                hi = mid
-        part = psi_prior[g]
-        for e in range(lo, hi):
-            if cell_value[e] == g:
-                part = psi_cell[e]
-                break
-        total += part - psi_total[k, f]
+        cell = cell_of(g, cell_ptr[k * n_fields + f], cell_ptr[k * n_fields + f + 1], cell_value)
+        total += (psi_cell[cell] if cell >= 0 else psi_prior[g]) - psi_total[k, f]
     return total
 
 

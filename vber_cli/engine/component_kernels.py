@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numba as nb
 import numpy as np
 
+from vber_cli.engine.leaf_kernels import leaf
 from vber_cli.engine.local_kernels import compare_kernel
 from vber_cli.model.types import FloatArray, IntArray, LongArray
 
@@ -55,27 +56,27 @@ def compare_components_kernel(lo, hi, comps, model):  # type: ignore[no-untyped-
         compare_kernel(records, model, levels, doubt)
 
 
+@leaf
+def _root_of(x, root):  # type: ignore[no-untyped-def]
+    """The root of x; the path to it is halved."""
+    while root[x] != x:
+        root[x] = root[root[x]]
+        x = root[x]
+    return x
+
+
 @nb.njit(cache=True, nogil=True)
 def components_kernel(a, b, n_records):  # type: ignore[no-untyped-def]
     """Union–find: (N,) int32, the smallest record of each record's component."""
     root = np.arange(n_records).astype(np.int32)
     for i in range(len(a)):
-        x, y = a[i], b[i]
-        while root[x] != x:
-            root[x] = root[root[x]]
-            x = root[x]
-        while root[y] != y:
-            root[y] = root[root[y]]
-            y = root[y]
+        x, y = _root_of(a[i], root), _root_of(b[i], root)
         if x < y:
             root[y] = x
         elif y < x:
             root[x] = y
     for r in range(n_records):
-        x = r
-        while root[x] != x:
-            x = root[x]
-        root[r] = x
+        root[r] = _root_of(r, root)
     return root
 
 
@@ -89,13 +90,7 @@ def capped_kernel(a, b, needed, n_records, largest):  # type: ignore[no-untyped-
     size = np.ones(n_records, np.int64)
     keep = np.ones(len(a), np.bool_)
     for i in range(len(a)):
-        x, y = a[i], b[i]
-        while root[x] != x:
-            root[x] = root[root[x]]
-            x = root[x]
-        while root[y] != y:
-            root[y] = root[root[y]]
-            y = root[y]
+        x, y = _root_of(a[i], root), _root_of(b[i], root)
         if x == y:
             continue
         if size[x] + size[y] > largest and not needed[i]:

@@ -295,10 +295,8 @@ def _quote_of(text: str) -> str:
     start = text[:65536].replace("''", "")
     at_edge = len(re.findall(r"^'|(?<=[,;|\t])'|'(?=[,;|\t\r\n])|'\Z", start, re.MULTILINE))
     # an apostrophe put before a formula begins a value, and ends none
-    opened = len(re.findall(r"^'|(?<=[,;|\t])'", start, re.MULTILINE))
-    closed = len(re.findall(r"'(?=[,;|\t\r\n])|'\Z", start))
-    paired = closed >= 0.5 * opened
-    return "'" if paired and at_edge >= 4 and at_edge >= 0.9 * start.count("'") else '"'
+    ends = len(re.findall(r"'(?=[,;|\t\r\n])|'\Z", start))
+    return "'" if at_edge >= 4 and at_edge >= 0.9 * start.count("'") and ends >= 0.4 * at_edge else '"'
 
 
 def _escapes(text: str, quote: str, delimiter: str) -> bool:

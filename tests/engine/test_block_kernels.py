@@ -311,7 +311,7 @@ def test_where_records_join_neighbours_only_the_chain_meets_enumeration(rng, n_c
 def test_components_meet_a_search(rng):
     for n, m in itertools.product((1, 2, 9, 60), (0, 1, 5, 40)):
         a, b = (rng.integers(0, n, m).astype(np.int32) for _ in range(2))
-        root = kernels.components_kernel(a, b, n)
+        root = component_kernels.components_kernel(a, b, n)
         expected = np.arange(n)
         for group in naive.connected(n, a, b):
             expected[group] = group[0]

@@ -9,10 +9,13 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from rapidfuzz.distance import OSA
 
 from vber_cli.cli import simulate as command
 from vber_cli.cli.app import main
-from vber_cli.cli.simulate import FieldSpec, SimulateOptions, field_specs, value_texts
+from vber_cli.cli.simulate import FieldSpec, SimulateOptions, field_specs
+from vber_cli.results import simulated
+from vber_cli.results.simulated import misspell, value_texts
 
 
 def run(vber, folder, *arguments):
@@ -95,6 +98,8 @@ def test_parquet_holds_the_same(vber, tmp_path):
         (["--values", "40"], {"values": 40}),
         (["--zipf", "2"], {"zipf": 2.0}),
         (["--missing", ".25"], {"missing": 0.25}),
+        (["--typos", ".1"], {"typos": 0.1}),
+        (["--depend", "a:b", "--depend", "c:a:2"], {"depend": ("a:b", "c:a:2")}),
         (["--seed", "6"], {"seed": 6}),
         (["--format", "parquet"], {"format": "parquet"}),
         (["--force"], {"force": True}),
@@ -120,6 +125,45 @@ def test_every_option_has_an_effect(vber, tmp_path):
     assert kept == [{"name": "first_name"} | common, {"name": "surname"} | common]
 
 
+def test_typing_errors(vber, tmp_path):
+    options = ["--records", "600", "--missing", "0.1", "--fields", "town:40", "--fields", "birth_date:900"]
+    for name, typos in (("clean", "0"), ("typed", "0.2")):
+        assert run(vber, tmp_path, name, *options, "--typos", typos)[0] == 0
+    cells = {}
+    for name in ("clean", "typed"):
+        both = rows(tmp_path / name / "db1.csv")[1:] + rows(tmp_path / name / "db2.csv")[1:]
+        cells[name] = [cell for row in both for cell in row]
+    changed = [(a, b) for a, b in zip(cells["clean"], cells["typed"], strict=True) if a != b]
+    assert {OSA.distance(a, b) for a, b in changed} == {1}
+    shown = sum(cell != "" for cell in cells["clean"]) - 600
+    assert abs(len(changed) / shown - 0.2) < 4 * np.sqrt(0.16 / shown)
+    assert all(a and b for a, b in changed)
+    assert (tmp_path / "clean" / "truth.csv").read_bytes() == (tmp_path / "typed" / "truth.csv").read_bytes()
+    assert json.loads((tmp_path / "typed" / "parameters.json").read_text())["fields"][1]["typos"] == 0.2
+
+
+@pytest.mark.parametrize("text", ["ab", "1999-12-31", "a"])
+def test_every_kind_of_typing_error_is_made(text, rng):
+    found = {misspell(text, rng) for _ in range(400)}
+    assert {len(other) - len(text) for other in found} == ({-1, 0, 1} if len(text) > 1 else {0, 1})
+    assert all(other and OSA.distance(text, other) == 1 for other in found)
+    swapped = text[1:2] + text[:1] + text[2:]
+    assert (swapped in found) == (len(text) > 1)
+
+
+def test_fields_that_depend_on_each_other(vber, tmp_path):
+    options = ["--records", "2000", "--individuals", "1000000", "--fields", "town:50", "--fields", "postcode:400"]
+    for name, more in (("apart", []), ("tied", ["--depend", "postcode:town:0.01"])):
+        assert run(vber, tmp_path, name, *options, *more)[0] == 0
+    found = {}
+    for name in ("apart", "tied"):
+        both = rows(tmp_path / name / "db1.csv")[1:] + rows(tmp_path / name / "db2.csv")[1:]
+        found[name] = len({tuple(row[1:]) for row in both})
+    assert found["tied"] < 100 < 1000 < found["apart"]
+    told = json.loads((tmp_path / "tied" / "parameters.json").read_text())["fields"]
+    assert [(field["parent"], field["kappa"]) for field in told] == [(None, None), ("town", 0.01)]
+
+
 def test_fields():
     assert field_specs(SimulateOptions(fields=("a:2", "b:3:.5", "c:4:.5:1"), concentration=0.2, zipf=0.7)) == [
         FieldSpec("a", 2, 0.2, 0.7), FieldSpec("b", 3, 0.5, 0.7), FieldSpec("c", 4, 0.5, 1.0),
@@ -132,7 +176,7 @@ def test_fields():
 
 @pytest.mark.parametrize("name", ["town", "birth_date"])
 def test_values_have_names_of_their_own(name):
-    texts = value_texts(FieldSpec(name, 50_000, 0.1, 0.0), 3, range(50_000))
+    texts = value_texts(name, 50_000, 3, range(50_000))
     assert len(set(texts)) == 50_000
     assert min(map(len, texts)) >= 6
 
@@ -160,6 +204,22 @@ def test_values_have_names_of_their_own(name):
         (["s", "--fields", "a:2:1:x"], "--fields 'a:2:1:x': zipf cannot be 'x'", "from 0 to 100"),
         (["s", "--fields", "a:2", "--fields", "A:3"], "--fields: 'A' is there twice", "another name"),
         (["s", "--fields", "id:2"], "--fields: 'id' is the column of record ids", "another name"),
+        (["s", "--typos", "2"], "--typos must be at most 1, not 2", "Give a number from 0 up to 1"),
+        (["s", "--depend", "town"], "--depend 'town' is not of the form FIELD:PARENT", "postcode:town:0.1"),
+        (
+            ["s", "--depend", "town:village"],
+            "--depend 'town:village': there is no field 'village'",
+            "first_name, surname",
+        ),
+        (["s", "--depend", "town:sex:0"], "--depend 'town:sex:0': kappa cannot be '0'", "above 0"),
+        (["s", "--depend", "town:sex:x"], "--depend 'town:sex:x': kappa cannot be 'x'", "above 0"),
+        (
+            ["s", "--depend", "town:sex", "--depend", "town:surname"],
+            "--depend 'town:surname': 'town' has a parent",
+            "one",
+        ),
+        (["s", "--depend", "town:town"], "--depend 'town:town': 'town' would depend on itself", "circle"),
+        (["s", "--depend", "sex:town", "--depend", "town:sex"], "--depend 'town:sex': 'town' would depend", "circle"),
         (["s", "--fields", "3", "--fields", "a:2"], "--fields '3' is not of the form", "a number alone"),
     ],
 )
@@ -209,7 +269,7 @@ def test_a_failure_leaves_nothing(monkeypatch, capsys, tmp_path):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(command, "_write_table", full)
+    monkeypatch.setattr(simulated, "_write_table", full)
     assert main(["simulate", str(tmp_path / "new" / "s")]) == 4
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].endswith("new/s: cannot be written (No space left on device).")

@@ -1,5 +1,6 @@
 """The simulator draws from the model: moments, goodness of fit, and the urn against explicit Dirichlet draws."""
 
+import dataclasses
 import itertools
 import time
 import tracemalloc
@@ -8,8 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from vber_cli.model.dependence import Dependence
 from vber_cli.model.prior import Prior, value_pointers
-from vber_cli.model.simulate import simulate, urn, zipf_base
+from vber_cli.model.simulate import parents_first, simulate, urn, zipf_base
 
 
 def prior_of(*fields):
@@ -152,3 +154,60 @@ def test_a_million_records_in_seconds_and_without_k_times_v():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 50e6
+
+
+def tree_of(*parents, kappa):
+    parent = np.array(parents, dtype=np.int64)
+    return dataclasses.replace(Dependence.none(len(parents)), parent=parent, strength=np.full(len(parents), kappa))
+
+
+def test_a_field_with_a_parent_has_values_of_its_own_for_each_of_the_parents():
+    # a single record for each individual: two that share the parent's value agree like two draws of one urn
+    kappa, m = 0.5, 40_000
+    prior = prior_of((m // 2, 0.1, 0.0), (10, 0.1, 0.0))
+    codes = simulate(prior, m, 1, 10**12, dependence=tree_of(-1, 0, kappa=kappa), seed=1).records.codes
+    order = np.argsort(codes[:, 0], kind="stable")
+    a, b = order[:-1], order[1:]
+    couples = codes[a, 0] == codes[b, 0]
+    agree = (codes[a, 1] == codes[b, 1])[couples]
+    expected = (1 + kappa / 10) / (1 + kappa)
+    assert abs(agree.mean() - expected) < 5 * np.sqrt(expected * (1 - expected) / (len(agree) / 2))
+    assert chi_square(np.bincount(codes[::50, 1], minlength=10), np.ones(10)) > 1e-3
+    # and others agree by chance alone
+    assert abs((codes[: m // 2, 1] == codes[m // 2 :, 1]).mean() - 0.1) < 4 * np.sqrt(0.09 / (m // 2))
+
+
+def test_a_mismatch_in_the_parent_is_one_in_the_field():
+    alpha = np.array([0.2, 0.1, 0.3])
+    prior = prior_of((10**6, alpha[0], 0.0), (10**6, alpha[1], 0.0), (10**6, alpha[2], 0.0))
+    m = 60_000
+    made = simulate(prior, m, 1, m // 4, dependence=tree_of(1, 2, -1, kappa=1e9), seed=2)
+    order = np.argsort(made.z, kind="stable")
+    first, size = np.unique(made.z[order], return_index=True, return_counts=True)[1:]
+    a, b = order[first[size == 2]], order[first[size == 2] + 1]
+    same = made.records.codes[a] == made.records.codes[b]
+    # agreeing in a field takes agreeing in those above it; then α says how often
+    for f, above in ((2, None), (1, 2), (0, 1)):
+        agree = same[:, f] if above is None else same[same[:, above], f]
+        share = 1 / (1 + alpha[f])
+        assert abs(agree.mean() - share) < 4 * np.sqrt(share * (1 - share) / len(agree))
+        assert above is None or not same[~same[:, above], f].any()
+
+
+def test_dependence_and_typos_leave_other_fields_as_they_are():
+    prior = prior_of((50, 0.1, 1.0), (9, 0.5, 0.0), (30, 0.2, 0.0))
+    plain = simulate(prior, 500, 2, 400, missing=0.1, seed=7)
+    made = simulate(prior, 500, 2, 400, missing=0.1, misspelt=0.3, dependence=tree_of(-1, -1, 1, kappa=0.1), seed=7)
+    assert np.array_equal(made.records.codes[:, 0], plain.records.codes[:, 0])
+    assert np.array_equal(made.z, plain.z)
+    assert np.array_equal(made.records.codes < 0, plain.records.codes < 0)
+    assert not plain.misspelt.any()
+    assert not made.misspelt[made.records.codes < 0].any()
+    shown = made.records.codes >= 0
+    assert abs(made.misspelt[shown].mean() - 0.3) < 4 * np.sqrt(0.21 / shown.sum())
+
+
+def test_parents_come_first():
+    assert parents_first(np.array([1, 2, -1, 2])) == [2, 1, 3, 0]
+    with pytest.raises(ValueError, match="circle"):
+        parents_first(np.array([1, 0, -1]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import secrets
 import shutil
@@ -21,17 +20,14 @@ from vber_cli.config import Option
 from vber_cli.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from vber_cli.model.dependence import Dependence
     from vber_cli.model.simulate import Simulation
-    from vber_cli.model.types import IntArray
 
 PARAMETERS = "parameters.json"
-TRUTH = "truth.csv"
 FORMAT = "vber simulation"
 MAX_VALUES = 10_000_000
 _ID = "id"
-_BATCH = 100_000
+_KAPPA = 0.1
 # name, distinct values, Zipf's exponent: few and many values, flat and steep
 _KIT = (
     ("first_name", 500, 0.8),
@@ -43,7 +39,6 @@ _KIT = (
     ("street", 2_000, 0.5),
     ("language", 12, 1.5),
 )
-_CONSONANTS, _VOWELS = "bdfghklmnprstvz", "aeiou"
 
 
 @dataclass(frozen=True)
@@ -68,6 +63,8 @@ class SimulateOptions:
     values: int | None = None
     zipf: float | None = None
     missing: float = 0.0
+    typos: float = 0.0
+    depend: tuple[str, ...] = ()
     seed: int = 0
     format: str = "csv"
     force: bool = False
@@ -95,6 +92,11 @@ _OPTIONS = {
                high=100, none_word="auto"),
         Option("float", "model", "Probability that a value is missing, completely at random.", "missing", metavar="P",
                low=0, high=1),
+        Option("float", "model", "Probability that a value that is there has a typing error: a letter or digit wrong, "
+               "left out, put in, or two changed round.", "typos", metavar="P", low=0, high=1),
+        Option("list", "model", "The values of a field depend on those of another one, as in postcode:town:0.1: each "
+               "town has postcodes of its own, the fewer the smaller KAPPA, and whoever has another town has another "
+               "postcode. Repeatable.", "depend", metavar="FIELD:PARENT[:KAPPA]"),
         Option("int", "run", "The same options and seed give the same bytes.", "seed", metavar="INT", low=0,
                high=2**63 - 1),
         Option("choice", "output", "Format of the databases: csv or parquet.", "format", metavar="NAME",
@@ -126,7 +128,11 @@ def _simulate_options(command: Callable[..., Any]) -> Callable[..., Any]:
         if option.kind == "flag":
             command = click.option(option.label, is_flag=True, help=option.help)(command)
             continue
-        shown = ", ".join(value) if isinstance(value, tuple) else option.none_word if value is None else value
+        shown = value
+        if isinstance(value, tuple):
+            shown = ", ".join(value) or "none"
+        elif value is None:
+            shown = option.none_word
         command = click.option(
             option.label,
             type=OptionType(option),
@@ -148,14 +154,16 @@ def simulate(directory: str, **parameters: Any) -> None:
 
     Each record describes one of the --individuals, all equally likely. In each field an individual has a distribution
     of its own over the values, Dirichlet with the concentration times the field's frequencies; the record's value is
-    drawn from it, or missing.
+    drawn from it, or missing. --depend and --typos add what real records have and that model has not.
 
     DIR gets a file per database with the column id first; truth.csv with database, record_id and entity, as
     `vber evaluate` reads it; and parameters.json with what was drawn from: K and how many of them are recorded, and
     per field the concentration and the frequencies. Values are made-up words; a field whose name ends in date holds
     dates.
     """
-    parameters["fields"] = tuple(item for part in parameters["fields"] for item in part) or _DEFAULTS.fields
+    for name in ("fields", "depend"):
+        given = tuple(item for part in parameters[name] for item in part)
+        parameters[name] = given or getattr(_DEFAULTS, name)
     run(directory, SimulateOptions(**parameters))
 
 
@@ -175,6 +183,7 @@ def run(directory: str, options: SimulateOptions) -> None:
             "give at least as many --records, or fewer --databases",
         )
     specs = field_specs(options)
+    parents = parents_of(options, specs)
     path = _check_place(directory, force=options.force)
 
     import numpy as np
@@ -182,6 +191,7 @@ def run(directory: str, options: SimulateOptions) -> None:
     from vber_cli.model.prior import Prior, value_pointers
     from vber_cli.model.simulate import simulate as draw
     from vber_cli.model.simulate import zipf_base
+    from vber_cli.results.simulated import TRUTH, write_databases
 
     prior = Prior(
         value_pointers(np.array([spec.n_values for spec in specs], dtype=np.int64)),
@@ -189,10 +199,13 @@ def run(directory: str, options: SimulateOptions) -> None:
         np.array([spec.concentration for spec in specs]),
     )
     population = options.individuals or options.records
-    drawn = draw(prior, options.records, options.databases, population, missing=options.missing, seed=options.seed)
+    drawn = draw(
+        prior, options.records, options.databases, population,
+        missing=options.missing, misspelt=options.typos, dependence=_dependence(specs, parents), seed=options.seed,
+    )  # fmt: skip
     with _new_directory(path, directory, force=options.force) as temporary:
-        files = _write_databases(temporary, drawn, specs, options.format)
-        parameters = _parameters(drawn, specs, options)
+        files = write_databases(temporary, drawn, [spec.name for spec in specs], options.format, options.seed)
+        parameters = _parameters(drawn, specs, parents, options)
         parameters["files"] = sorted([*files, TRUTH, PARAMETERS])
         text = json.dumps(parameters, indent=2, ensure_ascii=False)
         (temporary / PARAMETERS).write_bytes(f"{text}\n".encode())
@@ -265,97 +278,63 @@ def _own_field(text: str, options: SimulateOptions) -> FieldSpec:
     return FieldSpec(name.strip(), *given)
 
 
-def _write_databases(folder: Path, drawn: Simulation, specs: Sequence[FieldSpec], kind: str) -> list[str]:
-    """Write the databases and the truth; return the names of the databases' files."""
-    import numpy as np
-    import pyarrow as pa
+def parents_of(options: SimulateOptions, specs: Sequence[FieldSpec]) -> dict[int, tuple[int, float]]:
+    """Return the parent and κ of each field that depends on another one.
 
-    from vber_cli.results.csv_text import csv_chunk, csv_header
-
-    records = drawn.records
-    columns = [_column(records.codes[:, f], spec, f) for f, spec in enumerate(specs)]
-    bounds = np.searchsorted(records.db_of_record, np.arange(records.n_databases + 1))
-    entities = pa.array(drawn.z + 1)
-    files = []
-    with (folder / TRUTH).open("wb") as truth:
-        truth.write(csv_header(["database", "record_id", "entity"]))
-        for d, (begin, end) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True), start=1):
-            ids = pa.array([f"db{d}-{row}" for row in range(1, end - begin + 1)])
-            data = [ids, *(column.slice(begin, end - begin) for column in columns)]
-            table = pa.table(data, names=[_ID, *(spec.name for spec in specs)])
-            files.append(_write_table(folder / f"db{d}.{kind}", table))
-            names = pa.array([f"db{d}"] * (end - begin))
-            rows = pa.table([names, ids, entities.slice(begin, end - begin)], names=["database", "record_id", "entity"])
-            for batch in rows.combine_chunks().to_batches(max_chunksize=_BATCH):
-                truth.write(csv_chunk(batch))
-    return files
-
-
-def _write_table(path: Path, table: pa.Table) -> str:
-    from vber_cli.results.csv_text import csv_chunk, csv_header
-
-    if path.suffix == ".parquet":
-        from pyarrow import parquet
-
-        parquet.write_table(table, path, compression="zstd")
-        return path.name
-    with path.open("wb") as out:
-        out.write(csv_header(table.column_names))
-        for batch in table.combine_chunks().to_batches(max_chunksize=_BATCH):
-            out.write(csv_chunk(batch))
-    return path.name
-
-
-def _column(codes: IntArray, spec: FieldSpec, index: int) -> pa.Array:
-    """Return one field's values as a dictionary of texts, null where missing."""
-    import numpy as np
-    import pyarrow as pa
-
-    seen, code = np.unique(codes, return_inverse=True)
-    absent = codes < 0
-    if len(seen) and seen[0] < 0:
-        seen, code = seen[1:], code - 1
-    indices = pa.array(np.where(absent, 0, code).astype(np.int32), mask=absent)
-    texts = pa.array(value_texts(spec, index, seen.tolist()), pa.string())
-    return pa.DictionaryArray.from_arrays(indices, texts)
-
-
-def value_texts(spec: FieldSpec, index: int, codes: Sequence[int]) -> list[str]:
-    """Return what the values with these codes are called, different for each.
-
-    Words are six letters long or more and far apart from those of neighbouring codes.
+    Raises
+    ------
+    UsageError
+        If --depend cannot be understood, names a field that is not there, or goes in a circle.
     """
-    if spec.name.casefold().endswith("date"):
-        import numpy as np
+    place = {spec.name: f for f, spec in enumerate(specs)}
+    parents: dict[int, tuple[int, float]] = {}
+    for text in options.depend:
+        label = f"--depend {text!r}"
+        child, *rest = text.split(":")
+        if not 1 <= len(rest) <= 2:
+            raise UsageError(
+                f"{label} is not of the form FIELD:PARENT[:KAPPA]", "for example --depend postcode:town:0.1"
+            )
+        for name in (child, rest[0]):
+            if name not in place:
+                raise UsageError(f"{label}: there is no field {name!r}", f"the fields are {', '.join(place)}")
+        try:
+            strength = _KAPPA if len(rest) == 1 else float(rest[1])
+            _OPTIONS["concentration"].check(strength, "kappa")
+        except (ValueError, UsageError) as error:
+            raise UsageError(f"{label}: kappa cannot be {rest[1]!r}", "give a number above 0") from error
+        if place[child] in parents:
+            raise UsageError(f"{label}: {child!r} has a parent already", "give each field one parent at most")
+        parents[place[child]] = place[rest[0]], strength
+        above = place[rest[0]]
+        while above in parents and above != place[child]:
+            above = parents[above][0]
+        if above == place[child]:
+            raise UsageError(f"{label}: {child!r} would depend on itself", "leave one of the circle out")
+    return parents
 
-        # no more days than the years 1900 to 9999 have
-        days = np.datetime64("1900-01-01", "D") + np.asarray(codes, dtype=np.int64) % 2_950_000
-        more = np.asarray(codes, dtype=np.int64) // 2_950_000
-        return [f"{day}" if not m else f"{day}/{m}" for day, m in zip(days.tolist(), more.tolist(), strict=True)]
-    syllables = [c + v for c in _CONSONANTS for v in _VOWELS]
-    base, length = len(syllables), 3
-    while base**length < 8 * spec.n_values:
-        length += 1
-    step = int(base**length * 0.6180339887)
-    while math.gcd(step, base) != 1:
-        step += 1
-    words = []
-    for code in codes:
-        number = ((code + 1) * step + 7919 * index) % base**length
-        word = ""
-        for _ in range(length):
-            number, digit = divmod(number, base)
-            word += syllables[digit]
-        words.append(word)
-    return words
+
+def _dependence(specs: Sequence[FieldSpec], parents: Mapping[int, tuple[int, float]]) -> Dependence:
+    from dataclasses import replace
+
+    import numpy as np
+
+    from vber_cli.model.dependence import Dependence
+
+    found = Dependence.none(len(specs))
+    of = [parents.get(f, (-1, 0.0)) for f in range(len(specs))]
+    return replace(found, parent=np.array([g for g, _ in of]), strength=np.array([kappa for _, kappa in of]))
 
 
-def _parameters(drawn: Simulation, specs: Sequence[FieldSpec], options: SimulateOptions) -> dict[str, Any]:
+def _parameters(
+    drawn: Simulation, specs: Sequence[FieldSpec], parents: Mapping[int, tuple[int, float]], options: SimulateOptions
+) -> dict[str, Any]:
     """Return what parameters.json holds."""
     import numpy as np
 
     from vber_cli.model.evidence import collision_entropy
     from vber_cli.provenance import version
+    from vber_cli.results.simulated import value_texts
 
     prior, records = drawn.prior, drawn.records
     sizes = np.bincount(records.db_of_record, minlength=records.n_databases)
@@ -369,12 +348,17 @@ def _parameters(drawn: Simulation, specs: Sequence[FieldSpec], options: Simulate
                 "name": spec.name,
                 "concentration": spec.concentration,
                 "missing": options.missing,
+                "typos": options.typos,
+                "parent": specs[parents[f][0]].name if f in parents else None,
+                "kappa": parents[f][1] if f in parents else None,
                 "values": spec.n_values,
                 "values_seen": len(np.unique(records.codes[records.codes[:, f] >= 0, f])),
                 "zipf": spec.zipf,
                 "theta": {
                     "collision_entropy": float(entropy[f]),
-                    "largest": dict(zip(value_texts(spec, f, top), theta[: len(top)].tolist(), strict=True)),
+                    "largest": dict(
+                        zip(value_texts(spec.name, spec.n_values, f, top), theta[: len(top)].tolist(), strict=True)
+                    ),
                     "smallest": float(theta[-1]),
                 },
             }

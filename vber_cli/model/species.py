@@ -13,6 +13,7 @@ for k values seen; the observed ones share less than the whole probability.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,10 +21,12 @@ from scipy.special import gammaln
 
 from vber_cli.model.types import FloatArray
 
-_CLOSED = -np.exp(np.linspace(np.log(0.02), np.log(300.0), 30))
-_SIZES = np.array([1.0, 1.02, 1.1, 1.25, 1.5, 2, 3, 5, 8, 15, 40, 200])  # V as multiples of k
-_OPEN = np.concatenate([[0.0], np.linspace(0.05, 0.95, 19)])
-_STRENGTHS = np.exp(np.linspace(np.log(1e-2), np.log(1e2), 30))  # b as multiples of k
+# Where the search begins, and where it ends. Of a closed vocabulary log(−d) and log(V / k − 1), of an open one d and
+# log(b / k).
+_CLOSED = np.linspace(np.log(0.02), np.log(300.0), 21), np.linspace(np.log(1e-4), np.log(200.0), 21)
+_OPEN = np.linspace(1e-3, 0.95, 21), np.linspace(np.log(1e-2), np.log(1e2), 21)
+_ZOOM = np.linspace(-1.0, 1.0, 9)  # around the best point, in steps of the grid before
+_ZOOMS = 4
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Species:
 
 
 def fit_species(counts: FloatArray) -> Species:
-    """Parameters of greatest likelihood on a grid.
+    """Parameters of greatest likelihood: the best point of a grid for either kind, then of finer ones around it.
 
     Parameters
     ----------
@@ -50,25 +53,52 @@ def fit_species(counts: FloatArray) -> Species:
     if k < 2 or n - k < 1.0 - 1e-9 or n < 3:
         # one value, or less than one repetition: nothing speaks of rarity, take the counts as they are
         return Species(0.0, 0.0)
-    binned, weight = _histogram(counts)
-    closed = np.repeat(_CLOSED, len(_SIZES))
-    sizes = np.tile(_SIZES, len(_CLOSED)) * k
-    new_closed = (k - 1) * np.log(-closed) + gammaln(sizes) - gammaln(sizes - k + 1)
-    discount = np.repeat(_OPEN, len(_STRENGTHS))
-    strength = np.tile(_STRENGTHS, len(_OPEN)) * k
-    safe = np.where(discount > 0, discount, 1.0)
-    new_open = np.where(
-        discount > 0,
-        (k - 1) * np.log(safe) + gammaln(strength / safe + k) - gammaln(strength / safe + 1),
-        (k - 1) * np.log(strength),
-    )
-    d = np.concatenate([closed, discount])
-    b = np.concatenate([-closed * sizes, strength])
-    grid, place = np.unique(d, return_inverse=True)
-    seen = ((gammaln(binned[None, :] - grid[:, None]) - gammaln(1.0 - grid)[:, None]) * weight).sum(axis=1)
-    log_likelihood = np.concatenate([new_closed, new_open]) - gammaln(b + n) + gammaln(b + 1) + seen[place]
-    best = int(np.argmax(log_likelihood))
-    return Species(float(d[best]), float(b[best]))
+    seen = _histogram(counts)
+
+    def closed(x: FloatArray, y: FloatArray) -> _Grid:
+        d, size = -np.exp(x)[:, None], k * (1.0 + np.exp(y))[None, :]
+        fresh = (k - 1) * np.log(-d) + gammaln(size) - gammaln(size - k + 1)
+        return _Grid(d, -d * size, fresh)
+
+    def opened(x: FloatArray, y: FloatArray) -> _Grid:
+        d, b = x[:, None], k * np.exp(y)[None, :]
+        fresh = (k - 1) * np.log(d) + gammaln(b / d + k) - gammaln(b / d + 1)
+        return _Grid(d, np.broadcast_to(b, fresh.shape), fresh)
+
+    return max(_climb(closed, _CLOSED, seen, n), _climb(opened, _OPEN, seen, n), key=lambda found: found[0])[1]
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Parameters to try, d in rows (X, 1), b (X, Y), and Σ_i log(b + i d) of each."""
+
+    discount: FloatArray
+    strength: FloatArray
+    fresh: FloatArray
+
+
+def _climb(
+    grid_of: Callable[[FloatArray, FloatArray], _Grid],
+    start: tuple[FloatArray, FloatArray],
+    seen: tuple[FloatArray, FloatArray],
+    n: float,
+) -> tuple[float, Species]:
+    """The greatest log likelihood on a grid, and around it on finer ones; and the parameters there."""
+    x, y = start
+    steps = x[1] - x[0], y[1] - y[0]
+    counts, weight = seen
+    for zoom in range(_ZOOMS + 1):
+        grid = grid_of(x, y)
+        again = (gammaln(counts - grid.discount) - gammaln(1.0 - grid.discount)) @ weight
+        log_likelihood = grid.fresh - gammaln(grid.strength + n) + gammaln(grid.strength + 1) + again[:, None]
+        i, j = np.unravel_index(int(np.argmax(log_likelihood)), log_likelihood.shape)
+        found = float(log_likelihood[i, j]), Species(float(grid.discount[i, 0]), float(grid.strength[i, j]))
+        scale = (len(_ZOOM) // 2) ** -zoom
+        x, y = (
+            np.unique(np.clip(at + _ZOOM * step * scale, ends[0], ends[-1]))
+            for at, step, ends in zip((x[i], y[j]), steps, start, strict=True)
+        )
+    return found
 
 
 def _histogram(counts: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -5,12 +5,15 @@ Draws data sets of 300 to 2,000 records with `vber simulate`, merges each with `
 truth: how often the 90 % intervals of n and K hold it, whether link probabilities come true, whether the concentrations
 come back. The sizes of population and databases, the fields, their concentrations and the share of missing values vary
 from set to set. Both commands run in the same process as their command line would, so that kernels load once.
-Writes benchmarks/coverage.md and coverage.json; standard errors are over data sets.
+With --real the records have typing errors and fields that depend on each other as well, which the model they are merged
+with learns but does not share, and the fields are compared by their types.
+Writes benchmarks/coverage.md and coverage.json (with --real coverage_real); standard errors are over data sets.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import multiprocessing
@@ -36,14 +39,17 @@ Z90 = 1.6448536269514722
 N_BOOTSTRAP = 500
 ENOUGH_PAIRS = 100
 EXIT_UNCONVERGED = 6
+_DEPENDENT = 0.3  # share of the fields that have a parent, with --real
+_TYPOS = (0.01, 0.03, 0.1)
 Row = dict[str, Any]
 Floats = NDArray[np.float64]
 
 
-def draw_arguments(seed: int) -> list[str]:
+def draw_arguments(seed: int, *, real: bool) -> list[str]:
     """The options of `vber simulate` for one data set.
 
-    The fields tell records apart well enough that agreeing on all of them is evidence: ΣH2 ≥ log N + 3 nats.
+    The fields tell records apart well enough that agreeing on all of them is evidence: ΣH2 ≥ log N + 3 nats, where a
+    field with a parent counts with what it tells within a parent's value.
     """
     from vber_cli.model.simulate import zipf_base
 
@@ -51,26 +57,32 @@ def draw_arguments(seed: int) -> list[str]:
     n_records = round(math.exp(rng.uniform(math.log(300), math.log(2000))))
     population = max(round(n_records / math.exp(rng.uniform(math.log(0.3), math.log(3)))), 2)
     while True:
-        fields, entropy = [], 0.0
+        fields, entropy, depend = [], 0.0, []
         for f in range(int(rng.integers(4, 9))):
             n_values = round(math.exp(rng.uniform(math.log(2), math.log(3000))))
             concentration = math.exp(rng.uniform(math.log(0.01), math.log(0.3)))
             zipf = float(rng.choice([0.0, 0.5, 1.0]))
-            entropy -= math.log(float((zipf_base(n_values, zipf) ** 2).sum()))
+            collision = float((zipf_base(n_values, zipf) ** 2).sum())
+            if real and f and rng.random() < _DEPENDENT:
+                kappa = math.exp(rng.uniform(math.log(0.05), math.log(2)))
+                depend += ["--depend", f"f{f + 1}:f{int(rng.integers(f)) + 1}:{kappa:.3g}"]
+                collision = (1 + kappa * collision) / (1 + kappa)
+            entropy -= math.log(collision)
             fields += ["--fields", f"f{f + 1}:{n_values}:{concentration:.4g}:{zipf:g}"]
         if entropy >= math.log(n_records) + 3:
             break
     missing = float(rng.choice([0.0, 0.05, 0.15]))
     databases = int(rng.integers(1, 4))
     sizes = ["--records", str(n_records), "--individuals", str(population), "--databases", str(databases)]
-    return [*sizes, "--missing", f"{missing:g}", "--seed", str(seed), *fields]
+    typos = ["--typos", f"{rng.choice(_TYPOS):g}"] if real else []
+    return [*sizes, "--missing", f"{missing:g}", "--seed", str(seed), *fields, *typos, *depend]
 
 
-def run_one(seed: int) -> Row:
+def run_one(seed: int, *, real: bool) -> Row:
     """Simulate, merge and score one data set."""
     from vber_cli.cli.app import main
 
-    arguments = draw_arguments(seed)
+    arguments = draw_arguments(seed, real=real)
     row: Row = {"seed": seed, "command": " ".join(["vber simulate DIR", *arguments])}
     with tempfile.TemporaryDirectory(prefix="vber-coverage-") as name:
         data, result = Path(name) / "data", Path(name) / "result"
@@ -78,12 +90,16 @@ def run_one(seed: int) -> Row:
             return row | {"error": "vber simulate failed"}
         files = sorted(map(str, data.glob("db*.csv")))
         began = time.perf_counter()
-        options = ["--type", "*=category", "--link-min", str(LINK_MIN), "--threads", "1", "-q"]
+        options = [*_types(real=real), "--link-min", str(LINK_MIN), "--threads", "1", "-q"]
         code = main(["merge", *files, "--out", str(result), *options])
         row["seconds"] = round(time.perf_counter() - began, 3)
         if code not in (0, EXIT_UNCONVERGED):
             return row | {"error": f"vber merge ended with exit code {code}"}
         return row | {"converged": code == 0} | score(data, result)
+
+
+def _types(*, real: bool) -> list[str]:
+    return [] if real else ["--type", "*=category"]
 
 
 def score(data: Path, result: Path) -> Row:
@@ -256,13 +272,15 @@ def _share(rows: Sequence[Row], b: int) -> float:
     return float(sum(row["bins"]["true"][b] for row in rows) / n) if n else 0.0
 
 
-def report(found: Row) -> list[str]:
+def report(found: Row, command: str, *, real: bool) -> list[str]:
     """The study as Markdown."""
+    kind = "with typing errors and fields that depend on each other " if real else ""
+    options = " ".join(["--link-min", str(LINK_MIN), *(["--type", "'*=category'"] if not real else [])])
     lines = [
-        "# Coverage",
+        "# Coverage" + (", with typing errors and dependence" if real else ""),
         "",
-        f"Made by `python benchmarks/coverage.py`: {found['data_sets']} data sets of 300 to 2,000 records drawn by "
-        f"`vber simulate` and merged by `vber merge` with `--type '*=category' --link-min {LINK_MIN}`; "
+        f"Made by `{command}`: {found['data_sets']} data sets of 300 to 2,000 records drawn {kind}by "
+        f"`vber simulate` and merged by `vber merge` with `{options}`; "
         f"{found['failed']} failed. ± is one standard error over data sets.",
         "",
     ]
@@ -320,11 +338,14 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="data sets at a time (default 1)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first data set; the others follow (default 0)")
     parser.add_argument("--out", type=Path, default=HERE, metavar="DIR", help="where to write (default: benchmarks)")
+    parser.add_argument("--real", action="store_true", help="with typing errors and fields that depend on each other")
     chosen = parser.parse_args()
+    command = f"python benchmarks/coverage.py --runs {chosen.runs} --seed {chosen.seed}{' --real' * chosen.real}"
+    name = "coverage_real" if chosen.real else "coverage"
     seeds = range(chosen.seed, chosen.seed + chosen.runs)
     rows: list[Row] = []
     with ProcessPoolExecutor(chosen.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for row in pool.map(run_one, seeds):
+        for row in pool.map(functools.partial(run_one, real=chosen.real), seeds):
             rows.append(row)
             if "error" in row:
                 print(f"{row['seed']}: {row['error']}: {row['command']}", file=sys.stderr, flush=True)
@@ -334,9 +355,9 @@ def main() -> int:
     found = summarise(rows)
     chosen.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"found": found, "data_sets": rows}, indent=1, ensure_ascii=False)
-    (chosen.out / "coverage.json").write_text(text + "\n", encoding="utf-8")
-    lines = report(found)
-    (chosen.out / "coverage.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (chosen.out / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    lines = report(found, command, real=chosen.real)
+    (chosen.out / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))
     return 1 if found["failed"] else 0
 

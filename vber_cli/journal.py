@@ -40,7 +40,7 @@ from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
 from vber_cli.model.relations import Relations
-from vber_cli.model.similar import SimilarValues
+from vber_cli.model.similar import SimilarValues, Swaps
 from vber_cli.model.types import Records
 from vber_cli.progress import Progress
 from vber_cli.resuming import check_same
@@ -48,7 +48,7 @@ from vber_cli.resuming import check_same
 CLASSES = (
     CandidatePairs, Certificate, Comparison, Constraints, DateReading, Dependence, DrawSums, Evidence, Expectation,
     FieldCounts, FieldType, Fit, Hyperparameters, Interval, Key, Learned, Linkage, LinkPosterior, Noise, Pairs, Plan,
-    Prior, Records, Relations, SimilarValues, Step,
+    Prior, Records, Relations, SimilarValues, Step, Swaps,
 )  # fmt: skip
 _LEAST_WORK = 2.0  # seconds that are worth a file
 _SHARE = 0.05  # of the time at most goes into files

@@ -10,6 +10,7 @@ from vber_cli.candidates import pilot
 from vber_cli.candidates.audit import Certificate, audit
 from vber_cli.candidates.join import Pairs, Scorer, choose_threshold, join, make_scorer
 from vber_cli.candidates.plan import KeyColumns, Plan, key_columns, make_plan
+from vber_cli.candidates.swapped import swapped_pairs
 from vber_cli.engine import infer
 from vber_cli.engine.block_model import block_model
 from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
@@ -65,8 +66,18 @@ class Candidates:
         scorer = self._scorer(now)
         threshold = choose_threshold(scorer, self._even(now), self._seed)
         plan = self._plan(now, threshold)
-        found = join(self._key_codes, plan, scorer, threshold, self._threads)
+        found = self._with_swapped(now, join(self._key_codes, plan, scorer, threshold, self._threads), threshold)
         return plan, Pairs(*allowed_pairs(self.constraints, (found.a, found.b)), found.compared)
+
+    def _with_swapped(self, now: Hyperparameters, found: Pairs, threshold: float) -> Pairs:
+        """The pairs with those added whose values have changed places, which no key need bring together."""
+        a, b = swapped_pairs(self._records, now.evidence.similar.swaps)
+        if len(a) == 0:
+            return found
+        model = block_model(self._records, now.evidence)
+        link, doubt = pair_evidence(model, b, pair_levels(model, a, b))
+        likely = link - doubt > threshold
+        return found.plus(a[likely], b[likely], len(a))
 
     def pilot(self, now: Hyperparameters) -> LongArray:
         """Rows of a part of the records that is enough to learn from."""

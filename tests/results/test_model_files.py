@@ -21,6 +21,7 @@ from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import make_prior
 from vber_cli.model.relations import Relations
+from vber_cli.model.similar import Swaps
 from vber_cli.model.types import Records
 from vber_cli.provenance import Provenance
 from vber_cli.results import individuals as tables
@@ -32,7 +33,7 @@ NAMES = ("left", "right")
 COLUMNS = {
     "row": ["Müller", "MULLER", "Miller", None, "Smith", "Ann, \"B\"", "=1+1", "Smith"],
     "born": ["25/03/1984", "05/04/1971", "30/12/1965", None, "05/04/1971", "03/25/1984", "05/04/1971", "12/30/1965"],
-    "empty": [None, "x", None, None, None, None, "x", None],
+    "empty": [None, "x", None, None, None, None, "y", None],
 }  # fmt: skip
 DB = [0, 0, 0, 0, 1, 1, 1, 1]
 
@@ -57,7 +58,10 @@ def hyperparameters(rng, found, n_classes, n_relations, with_tree):
                   rng.dirichlet(np.ones(n_classes)))  # fmt: skip
     relations = Relations(rng.random(n_relations) * 1e-5, rng.dirichlet(np.ones(4), (n_relations, f)))
     tree = Dependence(np.array([-1, 0, 0]), rng.random(f) * 10, rng.dirichlet(np.ones(4), f), rng.random(f))
-    evidence = Evidence(prior, noise, found.similar, relations, tree if with_tree else Dependence.none(f))
+    twin = rng.integers(-1, 2, int(found.records.n_values[0])).astype(np.int32)
+    twin[0] = 1
+    similar = found.similar.with_swaps(Swaps.of([(0, 2, twin)]))
+    evidence = Evidence(prior, noise, similar, relations, tree if with_tree else Dependence.none(f))
     return Hyperparameters(evidence, 5.3, float(rng.normal(3)), tree if with_tree else None)
 
 

@@ -41,6 +41,12 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.a)
 
+    def plus(self, a: IntArray, b: IntArray, compared: int) -> Pairs:
+        """Return these pairs and others, a < b, that further comparisons found."""
+        packed = np.union1d((self.a.astype(np.int64) << 32) | self.b, (a.astype(np.int64) << 32) | b)
+        low = (packed & 0xFFFFFFFF).astype(np.int32)
+        return Pairs((packed >> 32).astype(np.int32), low, self.compared + compared)
+
 
 class Scorer(NamedTuple):
     """How pairs are scored while joining: by field, without classes.

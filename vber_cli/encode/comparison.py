@@ -13,11 +13,12 @@ from vber_cli.encode.codebook import Codebook
 from vber_cli.encode.dates import resolve_reading
 from vber_cli.encode.derived import derived_keys
 from vber_cli.encode.similarity import find_similar
+from vber_cli.encode.swaps import find_swaps
 from vber_cli.encode.types import FieldType, canonical, infer_type
 from vber_cli.errors import UsageError
-from vber_cli.model.prior import value_pointers
+from vber_cli.model.prior import Prior, value_pointers
 from vber_cli.model.similar import SimilarValues
-from vber_cli.model.types import IntArray, LongArray, Records
+from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 EVERY_FIELD = "*"
 
@@ -93,6 +94,8 @@ def compare(
     types: list[FieldType] = []
     notes: list[str] = []
     ends_a, ends_b, levels = [], [], []
+    all_forms: list[pa.StringArray] = []
+    shares: list[FloatArray] = []
     sizes = np.empty(n_fields, dtype=np.int64)
     for f, field in enumerate(codebook.fields):
         values = codebook.values[f]
@@ -109,6 +112,8 @@ def compare(
         codes[:, f] = code_of
         own = np.bincount(code_of[code_of >= 0], minlength=len(forms))
         sizes[f] = len(forms)
+        all_forms.append(forms)
+        shares.append(own / max(int(own.sum()), 1))
         found = find_similar(forms, own, kind, threads, forms=forms)
         ends_a.append(found.a.astype(np.int64))
         ends_b.append(found.b.astype(np.int64))
@@ -123,6 +128,8 @@ def compare(
         np.concatenate([b + value_ptr[f] for f, b in enumerate(ends_b)]),
         np.concatenate(levels),
     )
+    prior = Prior(value_ptr, np.concatenate(shares), np.ones(n_fields))
+    similar = similar.with_swaps(find_swaps(all_forms, shares, types, similar.chance_levels(prior)))
     key_codes = np.ascontiguousarray(np.column_stack([codes, *columns]))
     key_field = np.concatenate([np.arange(n_fields), owners]).astype(np.int64)
     return Comparison(

@@ -38,6 +38,8 @@ class BlockModel(NamedTuple):
         it (`model.presence`); an empty tilt is no tilt.
     value_ptr, near_ptr, near_value, near_level
         Values numbered through; for each its similar values, ascending, and their levels (CSR over values).
+    swap_fields, swap_ptr, swap_twin
+        (S, 2), (S + 1,) and (ΣV,): fields whose values get into each other's place (`similar.Swaps`).
     constraints
         Who must be together and who cannot.
     """
@@ -59,6 +61,9 @@ class BlockModel(NamedTuple):
     near_ptr: LongArray
     near_value: IntArray
     near_level: np.ndarray
+    swap_fields: LongArray
+    swap_ptr: LongArray
+    swap_twin: IntArray
     constraints: Constraints
 
 
@@ -140,6 +145,9 @@ def block_model(records: Records, evidence: Evidence) -> BlockModel:
         similar.ptr,
         similar.value,
         similar.level,
+        similar.swaps.fields,
+        similar.swaps.ptr,
+        similar.swaps.twin,
         evidence.constraints,
     )
 

@@ -9,17 +9,14 @@ import numpy as np
 
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.local_kernels import doubt_of
-from vber_cli.model.similar_kernels import value_level
+from vber_cli.model.similar_kernels import record_levels
 from vber_cli.model.types import FloatArray, IntArray
 
 
 @nb.njit(cache=True, nogil=True)
 def _levels_kernel(a, b, model, out):  # type: ignore[no-untyped-def]
-    codes, value_ptr = model.codes, model.value_ptr
-    near_ptr, near_value, near_level = model.near_ptr, model.near_value, model.near_level
     for i in range(len(a)):
-        for f in range(codes.shape[1]):
-            out[i, f] = value_level(codes[a[i], f], codes[b[i], f], f, value_ptr, near_ptr, near_value, near_level)
+        record_levels(a[i], b[i], model, out[i])
 
 
 @nb.njit(cache=True, nogil=True)

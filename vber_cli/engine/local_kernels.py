@@ -24,7 +24,7 @@ import numpy as np
 
 from vber_cli.engine.leaf_kernels import inlined_leaf, leaf
 from vber_cli.engine.special_kernels import mix64, sort_first
-from vber_cli.model.similar_kernels import value_level
+from vber_cli.model.similar_kernels import record_levels
 from vber_cli.model.types import FloatArray
 
 DEPTH = 32  # counts of earlier values beyond are kept at the last place
@@ -77,16 +77,14 @@ def doubt_of(theta, levels, odds, relation_level, unrelated):  # type: ignore[no
 def compare_kernel(records, model, levels, doubt):  # type: ignore[no-untyped-def]
     """Fill levels (m, m, F) int8 and doubt (m, m) float64 for all pairs of the records."""
     m, n_fields = len(records), model.codes.shape[1]
-    codes, theta, odds = model.codes, model.theta, model.relation_odds
-    value_ptr, near_ptr, near_value, near_level = model.value_ptr, model.near_ptr, model.near_value, model.near_level
+    theta, odds = model.theta, model.relation_odds
     for i in range(m):
         r = records[i]
         for j in range(i):
             s = records[j]
+            record_levels(r, s, model, levels[i, j])
             for f in range(n_fields):
-                level = value_level(codes[r, f], codes[s, f], f, value_ptr, near_ptr, near_value, near_level)
-                levels[i, j, f] = level
-                levels[j, i, f] = level
+                levels[j, i, f] = levels[i, j, f]
             if len(odds) > 0:
                 doubt[i, j] = doubt_of(theta[r], levels[i, j], odds, model.relation_level, model.unrelated)
                 doubt[j, i] = doubt[i, j]

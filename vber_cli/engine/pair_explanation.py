@@ -32,6 +32,8 @@ class PairExplanation:
     ----------
     levels
         (P, F) int8, as `pair_levels` gives them.
+    swapped
+        (P, F) int64, the field that a field's values have changed places with, or −1.
     by_field
         (P, F) float64; their sum is the evidence by noise alone.
     independent
@@ -43,6 +45,7 @@ class PairExplanation:
     """
 
     levels: np.ndarray
+    swapped: LongArray
     by_field: FloatArray
     independent: FloatArray
     doubt: FloatArray
@@ -76,7 +79,18 @@ def explain_pairs(model: BlockModel, a: IntArray, b: IntArray) -> PairExplanatio
     if len(model.relation_odds):
         log_odds = relation_evidence(model, b, levels, model.relation_level) + np.log(model.relation_odds)
         relation = np.argmax(log_odds, axis=1)
-    return PairExplanation(levels, by_field, independent, doubt, relation)
+    return PairExplanation(levels, _swapped(model, a, b), by_field, independent, doubt, relation)
+
+
+def _swapped(model: BlockModel, a: IntArray, b: IntArray) -> LongArray:
+    """(P, F) int64: the field whose value the other record shows here, and this one's there; −1 where none."""
+    out = np.full((len(a), model.codes.shape[1]), -1, dtype=np.int64)
+    for (f, g), begin in zip(model.swap_fields.tolist(), model.swap_ptr[:-1].tolist(), strict=True):
+        shown = (model.codes[a][:, [f, g]] >= 0).all(axis=1) & (model.codes[b][:, [f, g]] >= 0).all(axis=1)
+        twin_a, twin_b = (model.swap_twin[begin + np.maximum(model.codes[r, f], 0)] for r in (a, b))
+        crossed = shown & (twin_a == model.codes[b, g]) & (twin_b == model.codes[a, g]) & (twin_a != twin_b)
+        out[crossed, f], out[crossed, g] = g, f
+    return out
 
 
 def _by_field(model: BlockModel, b: IntArray, levels: np.ndarray) -> FloatArray:

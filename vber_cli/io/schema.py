@@ -112,6 +112,7 @@ SIMILAR = pa.schema(
     [
         _field("field", _NAME),
         _field("form_a", pa.int32()),
+        _field("field_b", _NAME),  # another one: where records that show both values may have them in either place
         _field("form_b", pa.int32()),
         _field("level", pa.int8()),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,37 @@ N_LEVELS = 4
 
 
 @dataclass(frozen=True)
+class Swaps:
+    """Pairs of fields whose values get into each other's place, as given name and surname do.
+
+    Attributes
+    ----------
+    fields
+        (S, 2) int64, f < g.
+    ptr, twin
+        (S + 1,) int64; for each pair of fields the (V_f,) int32 codes in g of the values of f, −1 where g has it not.
+    """
+
+    fields: LongArray
+    ptr: LongArray
+    twin: IntArray
+
+    @classmethod
+    def none(cls) -> Swaps:
+        """Return no such fields."""
+        return cls(np.zeros((0, 2), np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32))
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[int, int, IntArray]]) -> Swaps:
+        """Collect (f, g, twin) of all pairs of fields."""
+        if not pairs:
+            return cls.none()
+        ptr = np.concatenate([[0], np.cumsum([len(twin) for _, _, twin in pairs])]).astype(np.int64)
+        fields = np.array([(f, g) for f, g, _ in pairs], dtype=np.int64)
+        return cls(fields, ptr, np.concatenate([twin for _, _, twin in pairs]).astype(np.int32))
+
+
+@dataclass(frozen=True)
 class SimilarValues:
     """Similar values, both ways, as CSR over the values of all fields numbered through.
 
@@ -22,11 +54,15 @@ class SimilarValues:
     ptr, value, level
         (ΣV + 1,) int64; (S,) int32, ascending for each value and always of the same field; (S,) int8: 0 for spellings
         that compare as identical, 1 close, 2 near.
+    swaps
+        Fields whose values get into each other's place. Two records that show the same two values the other way round
+        are at level 1 in both fields: it takes one slip, like the others that are close.
     """
 
     ptr: LongArray
     value: IntArray
     level: np.ndarray
+    swaps: Swaps = field(default_factory=Swaps.none)
     _chances: list[tuple[FloatArray, FloatArray]] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
@@ -35,7 +71,9 @@ class SimilarValues:
         return cls(np.zeros(int(value_ptr[-1]) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int8))
 
     @classmethod
-    def of(cls, value_ptr: LongArray, a: LongArray, b: LongArray, level: np.ndarray) -> SimilarValues:
+    def of(
+        cls, value_ptr: LongArray, a: LongArray, b: LongArray, level: np.ndarray, swaps: Swaps | None = None
+    ) -> SimilarValues:
         """Collect pairs (a, b) of values numbered through, each given once."""
         ends = np.concatenate([a, b])
         others = np.concatenate([b, a])
@@ -43,7 +81,12 @@ class SimilarValues:
         order = np.argsort((ends.astype(np.int64) << 32) | others)  # all different
         counts = np.bincount(ends, minlength=int(value_ptr[-1]))
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        return cls(ptr, others[order].astype(np.int32), levels[order].astype(np.int8))
+        found = Swaps.none() if swaps is None else swaps
+        return cls(ptr, others[order].astype(np.int32), levels[order].astype(np.int8), found)
+
+    def with_swaps(self, swaps: Swaps) -> SimilarValues:
+        """Return the same similar values, and fields that may change places."""
+        return SimilarValues(self.ptr, self.value, self.level, swaps)
 
     def chance_levels(self, prior: Prior) -> FloatArray:
         """(F, 4) float64: probability of each level between values drawn independently from θ.

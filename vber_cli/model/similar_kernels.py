@@ -1,4 +1,4 @@
-"""The level of two values, looked up."""
+"""The levels of two values, and of two records' values, looked up."""
 
 from __future__ import annotations
 
@@ -27,3 +27,22 @@ def value_level(v, w, f, value_ptr, near_ptr, near_value, near_level):  # type: 
         if near_value[e] == h:
             return near_level[e]
     return 3
+
+
+@nb.njit(cache=True, nogil=True)
+def record_levels(r, s, model, out):  # type: ignore[no-untyped-def]
+    """Fill (F,) levels of two records' values; 1 in two fields whose values have changed places (`similar.Swaps`)."""
+    codes, value_ptr = model.codes, model.value_ptr
+    near_ptr, near_value, near_level = model.near_ptr, model.near_value, model.near_level
+    for f in range(codes.shape[1]):
+        out[f] = value_level(codes[r, f], codes[s, f], f, value_ptr, near_ptr, near_value, near_level)
+    for i in range(len(model.swap_fields)):
+        f, g = model.swap_fields[i, 0], model.swap_fields[i, 1]
+        if 0 < out[f] < 4 and 0 < out[g] < 4:
+            begin = model.swap_ptr[i]
+            if (
+                model.swap_twin[begin + codes[r, f]] == codes[s, g]
+                and model.swap_twin[begin + codes[s, f]] == codes[r, g]
+            ):
+                out[f] = 1
+                out[g] = 1

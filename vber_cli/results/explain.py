@@ -238,6 +238,8 @@ class Explainer:
             word = LEVEL_WORDS[level]
             if level == IDENTICAL and value_a != value_b:
                 word = _SAME_FORM
+            if found.swapped[i, f] >= 0:
+                word = f"swapped with {self.stored.fields[found.swapped[i, f]]}"
             bits = float(found.by_field[i, f]) / BIT
             note = self._note(f, later, found, i)
             lines.append(Line("field", field, value_a, value_b, word, bits, 0.0, note))

@@ -1,7 +1,8 @@
 """The model of a run on disk, without loss: what `vber explain` weighs pairs with, after the inputs have gone.
 
 `model.json` holds the hyperparameters but θ, `values.parquet` every value with the form it is compared in and its θ,
-`similar.parquet` the forms that are near each other, and `records.parquet` the records with their values as read.
+`similar.parquet` the forms that are near each other or may change places, and `records.parquet` the records with their
+values as read.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from vber_cli.errors import InputError
 from vber_cli.io import schema
 from vber_cli.io.write import ResultDirectory
 from vber_cli.model.prior import Prior, value_pointers
-from vber_cli.model.similar import SimilarValues
+from vber_cli.model.similar import SimilarValues, Swaps
 from vber_cli.model.types import IntArray, LongArray, Records
 from vber_cli.results.learned_file import MODEL, MODEL_FORMAT, damaged, learned_alone, read_json, to_plain
 from vber_cli.results.open_result import OpenResult, plain_text
@@ -151,13 +152,19 @@ def _similar_table(fields: tuple[str, ...], evidence: Evidence) -> pa.Table:
     a = np.repeat(np.arange(len(similar.ptr) - 1), np.diff(similar.ptr))
     b = similar.value.astype(np.int64)
     once = a < b  # each pair is stored both ways
-    a, b, level = a[once], b[once], similar.level[once]
-    field = np.searchsorted(value_ptr, a, side="right") - 1
+    ends = [(a[once], b[once], similar.level[once])]
+    swaps = similar.swaps
+    for (f, g), begin, end in zip(swaps.fields.tolist(), swaps.ptr[:-1], swaps.ptr[1:], strict=True):
+        form = np.flatnonzero(swaps.twin[begin:end] >= 0)
+        ends.append((value_ptr[f] + form, value_ptr[g] + swaps.twin[begin + form], np.zeros(len(form))))
+    a, b, level = (np.concatenate(part) for part in zip(*ends, strict=True))
+    field_a, field_b = (np.searchsorted(value_ptr, end, side="right") - 1 for end in (a, b))
     return pa.Table.from_arrays(
         [
-            _names(field, fields),
-            pa.array((a - value_ptr[field]).astype(np.int32)),
-            pa.array((b - value_ptr[field]).astype(np.int32)),
+            _names(field_a, fields),
+            pa.array((a - value_ptr[field_a]).astype(np.int32)),
+            _names(field_b, fields),
+            pa.array((b - value_ptr[field_b]).astype(np.int32)),
             pa.array(level.astype(np.int8)),
         ],
         schema=schema.SIMILAR,
@@ -213,8 +220,8 @@ def read_model(result: OpenResult) -> StoredModel:
     return StoredModel(fields, alone.types, records, columns, learned, alone.linked)
 
 
-def _field_codes(table: pa.Table, fields: tuple[str, ...]) -> LongArray:
-    names = plain_text(table.column("field"))
+def _field_codes(table: pa.Table, fields: tuple[str, ...], column: str = "field") -> LongArray:
+    names = plain_text(table.column(column))
     return np.asarray(pc.index_in(names, pa.array(fields, names.type)).to_numpy(zero_copy_only=False)).astype(np.int64)
 
 
@@ -230,9 +237,17 @@ def _read_prior(values: pa.Table, fields: tuple[str, ...], value_ptr: LongArray,
 
 
 def _read_similar(table: pa.Table, fields: tuple[str, ...], value_ptr: LongArray) -> SimilarValues:
-    start = value_ptr[_field_codes(table, fields)]
-    a, b = (start + table.column(name).to_numpy() for name in ("form_a", "form_b"))
-    return SimilarValues.of(value_ptr, a, b, table.column("level").to_numpy())
+    field_a, field_b = (_field_codes(table, fields, name) for name in ("field", "field_b"))
+    form_a, form_b = (table.column(name).to_numpy() for name in ("form_a", "form_b"))
+    within = field_a == field_b
+    a, b = value_ptr[field_a[within]] + form_a[within], value_ptr[field_b[within]] + form_b[within]
+    swapped = []
+    for f, g in sorted(set(zip(field_a[~within].tolist(), field_b[~within].tolist(), strict=True))):
+        rows = (field_a == f) & (field_b == g)
+        twin = np.full(int(value_ptr[f + 1] - value_ptr[f]), -1, dtype=np.int32)
+        twin[form_a[rows]] = form_b[rows]
+        swapped.append((f, g, twin))
+    return SimilarValues.of(value_ptr, a, b, table.column("level").to_numpy()[within], Swaps.of(swapped))
 
 
 def read_values(result: OpenResult, fields: tuple[str, ...]) -> tuple[pa.DictionaryArray, ...]:

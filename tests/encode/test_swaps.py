@@ -1,0 +1,51 @@
+"""Which fields may change places: those that have values in common, and too rarely by chance to matter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.encode.test_comparison import compared
+
+GIVEN = ["James", "Jamse", "Thomas", "Anna", "Maria", "Marja", "Peter", "Robert", "Roberta", "Helen", None, "Ivy"]
+FAMILY = ["Smith", "Smyth", "James", "Thomas", "Brown", "Browne", "Green", "Hall", "Halls", "Moore", "Moor", None]
+BOTH = {"given": GIVEN, "family": FAMILY}
+
+
+def fields_of(columns, asked):
+    found = compared(columns, asked).similar.swaps
+    return [tuple(pair) for pair in found.fields.tolist()]
+
+
+def test_names_and_surnames():
+    found = compared(BOTH, dict.fromkeys(BOTH, "text"))
+    swaps = found.similar.swaps
+    assert swaps.fields.tolist() == [[0, 1]]
+    assert (swaps.ptr.tolist(), swaps.twin.dtype) == ([0, found.records.n_values[0]], np.int32)
+    codes = found.records.codes
+    for i, given in enumerate(GIVEN):
+        if given is not None:
+            place = FAMILY.index(given) if given in FAMILY else None
+            assert swaps.twin[codes[i, 0]] == (-1 if place is None else codes[place, 1])
+
+
+@pytest.mark.parametrize(
+    ("columns", "asked"),
+    [
+        (BOTH, {"given": "category", "family": "category"}),
+        (BOTH, {"given": "text", "family": "category"}),
+        (
+            {"given": GIVEN, "town": ["Oslo", "Bergen", "Bergenn"] * 4},
+            {"given": "text", "town": "text"},
+        ),  # none in common
+        # every second record shows what every second other one does the other way round
+        (
+            {"one": ["yes", "no", "yes", "no", "yess"] * 5, "two": ["no", "yes", "no", "yes", "noo"] * 5},
+            {"one": "text", "two": "text"},
+        ),
+        # no two values are close, so that close has no meaning here
+        ({"one": ["abc", "xyz"], "two": ["xyz", "qrs"]}, {"one": "text", "two": "text"}),
+    ],
+)
+def test_fields_that_do_not_change_places(columns, asked):
+    assert fields_of(columns, asked) == []

@@ -131,6 +131,7 @@ def test_any_text_comes_back(values: list[str | None], kind: str) -> None:
         (pa.array([{"a": 1}]), "nested"),
         (pa.array([b"x"]), "bytes"),
         (pa.array([dt.timedelta(1)]), "durations"),
+        (pa.array([pa.MonthDayNano([1, 2, 3])]), "durations"),
     ],
 )
 def test_what_has_no_text_form_is_refused_where_it_is_wanted(array: pa.Array, what: str) -> None:

@@ -143,8 +143,11 @@ def check_type(label: str, column: str, kind: pa.DataType) -> None:
         what = "nested values"
     elif pa.types.is_binary(value) or pa.types.is_large_binary(value) or pa.types.is_fixed_size_binary(value):
         what = "bytes"
-    elif pa.types.is_duration(value) or pa.types.is_interval(value) or str(value) == "binary_view":
-        what = "durations" if str(value) != "binary_view" else "bytes"
+    elif str(value) == "binary_view":
+        what = "bytes"
+    elif pa.types.is_duration(value) or str(value).endswith("interval"):
+        # Arrow has three kinds of interval; pyarrow has arrays of one, and tells it from the others by its name only.
+        what = "durations"
     else:
         return
     raise InputError(

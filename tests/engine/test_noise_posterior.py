@@ -9,7 +9,8 @@ import pytest
 
 from tests.engine import built
 from vber_cli.engine.block_model import block_model, exact_evidence
-from vber_cli.engine.evidence_kernels import pair_levels
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
+from vber_cli.engine.hyper import MISMATCHES
 from vber_cli.engine.noise_posterior import draw_noises
 from vber_cli.model.noise import Noise
 from vber_cli.model.occupancy import Occupancy
@@ -35,9 +36,8 @@ def drawn(rng, records, noise, n_draws=200, anchored=False, n=150.0):
     levels = pair_levels(model, a, b)
     near = (levels == 0).sum(axis=1) > 0
     log_new = Occupancy(records.n_records).log_new(n)
-    return draw_noises(
-        model, b[near], levels[near], np.zeros(near.sum()), noise, n, log_new, n_draws, rng, anchored=anchored
-    )
+    log_odds = pair_evidence(model, b[near], levels[near])[0] - log_new
+    return draw_noises(model, levels[near], log_odds, noise, n, n_draws, rng, anchored=anchored)
 
 
 def rates(draws):
@@ -51,7 +51,7 @@ def test_where_links_are_clear_the_mismatch_has_its_beta_posterior(rng):
     draws = drawn(rng, records, Noise.single(np.full(4, 0.1)))
     half = len(records.codes) // 2
     mismatches = (records.codes[:half] != records.codes[half:]).sum(axis=0)
-    a, b = 1 + mismatches, 19 + half - mismatches
+    a, b = MISMATCHES[0] + mismatches, MISMATCHES[1] + half - mismatches
     found = rates(draws)[:, 0]
     deviation = np.sqrt(a * b / (a + b) ** 2 / (a + b + 1))
     np.testing.assert_array_less(np.abs(found.mean(axis=0) - a / (a + b)), deviation)
@@ -86,3 +86,19 @@ def test_the_same_seed_gives_the_same_draws():
     for x, y in zip(one, two, strict=True):
         np.testing.assert_array_equal(x.noise.concentration, y.noise.concentration)
         assert x.n == y.n
+
+
+def test_what_holds_a_pair_together_counts_and_not_only_its_own_pattern(rng):
+    # links whose three last fields are as good as always wrong: by themselves they would be none, others hold them
+    records = duplicated(rng, [5000, 4000, 6000, 3000], np.array([0.05, 0.9, 0.9, 0.9]))
+    half = len(records.codes) // 2
+    noise = Noise.single(np.full(4, 0.1))
+    evidence = replace(exact_evidence(make_prior(records, "empirical", 0.1), 4), noise=noise)
+    model = block_model(records, evidence)
+    first = np.arange(half, dtype=np.int32)
+    levels = pair_levels(model, first, first + np.int32(half))
+    alone = pair_evidence(model, first + np.int32(half), levels)[0] - Occupancy(2 * half).log_new(half)
+    assert (alone < 0).mean() > 0.5
+    draws = draw_noises(model, levels, np.full(half, 6.0), noise, float(half), 100, rng, anchored=False)
+    wrong = (levels == 3).sum(axis=0)
+    np.testing.assert_allclose(rates(draws).mean(axis=(0, 1)), (1 + wrong) / (10 + half), atol=0.05)

@@ -14,17 +14,16 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy.special import logit, ndtr
 
 from vber_cli.engine.block_model import BlockModel, block_model, with_noise
-from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
+from vber_cli.engine.evidence_kernels import pair_levels
 from vber_cli.engine.learn import (
     CandidatePairs,
     Hyperparameters,
     Settings,
     log_odds_of,
     split_pairs,
-    tilt_of,
     without_faint,
 )
 from vber_cli.engine.moves import greedy_labels
@@ -40,7 +39,7 @@ INTERVAL = 0.90
 _WORK = 300_000  # records times draws
 _MIN_DRAWS, _MAX_DRAWS = 10, 200
 _FIRST_SWEEPS, _SWEEPS = 30, 6
-_HARDLY_FREE = 1e-4
+_HARDLY, _SURE_ODDS = 1e-7, 12.0  # of a pair to be a link, with the noise that was learned
 
 
 @dataclass(frozen=True)
@@ -240,14 +239,12 @@ def _noises(
     if not settings.learn_concentration:
         return [HyperDraw(learned.evidence.noise, learned.n)] * n_draws
     a, b = pairs
-    levels = pair_levels(model, a, b)
-    _, doubt = pair_evidence(model, b, levels)
     p = found.pair_probability
-    free = np.maximum(1e-300, np.minimum(found.alone[a] + p, 1.0) * np.minimum(found.alone[b] + p, 1.0))
-    near = free > _HARDLY_FREE
-    against = (doubt - np.log(free) - tilt_of(model, a, b))[near]
+    likely = p > _HARDLY
+    levels = pair_levels(model, a[likely], b[likely])
+    log_odds = np.minimum(logit(np.minimum(p[likely], 1.0)), _SURE_ODDS)
     return draw_noises(
-        model, b[near], levels[near], against, learned.evidence.noise, learned.n, learned.log_new, n_draws, rng,
+        model, levels, log_odds, learned.evidence.noise, learned.n, n_draws, rng,
         anchored=learned.evidence.relations.n_classes > 0,
     )  # fmt: skip
 

@@ -2,9 +2,11 @@
 
 Whether a faint pair is a link depends on the noise, and the noise on which faint pairs are links. A sampler that draws
 one given the other therefore moves slowly, and needs many steps. They are taken on a small stand-in for the data: the
-candidate pairs tabulated by the pattern of their levels and by the rarity of what they share, each pair a link or not
-by itself. Blocks of m records have m(m−1)/2 pairs but only m−1 records that were copied, so the counts of links are
-scaled down to these; and a record that surely has another partner is no candidate for a faint one.
+candidate pairs tabulated by the pattern of their levels and by their log odds, each pair a link or not by itself. Under
+the noise that was learned each has the probability that it has among all records: with it goes what it shares, who
+else its records may belong to, and which other pairs hold them together. Another noise moves that by what it makes of
+the pair's own pattern. Blocks of m records have m(m−1)/2 pairs but only m−1 records that were copied, so the counts of
+links are scaled down to these.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import expit, logit, logsumexp
 
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.hyper import CLASS_WEIGHT, COPY_LEVELS, MISMATCHES, class_prior
@@ -29,20 +31,19 @@ _FARTHEST = 10.0  # a probability is not moved to less than such a part of what 
 
 @dataclass(frozen=True)
 class _Table:
-    """Candidate pairs by pattern of levels and by rarity.
+    """Candidate pairs by pattern of levels and by what else speaks for them.
 
     Attributes
     ----------
     indicator
         (U, F, 4) float64, the patterns; nothing set where a value is missing.
-    pattern, rarity, count
-        (C,) cells: their pattern, mean of −log θ over what is identical less what speaks against
-        (nats), and number of pairs.
+    pattern, rest, count
+        (C,) cells: their pattern, the mean log odds of being a link beside what the pattern says, and number of pairs.
     """
 
     indicator: FloatArray
     pattern: LongArray
-    rarity: FloatArray
+    rest: FloatArray
     count: LongArray
 
 
@@ -56,12 +57,10 @@ class HyperDraw:
 
 def draw_noises(
     model: BlockModel,
-    b: np.ndarray,
     levels: np.ndarray,
-    against: FloatArray,
+    log_odds: FloatArray,
     start: Noise,
     n_start: float,
-    log_new: float,
     n_draws: int,
     rng: np.random.Generator,
     *,
@@ -76,15 +75,13 @@ def draw_noises(
     Parameters
     ----------
     model
-        For θ and the frequency of levels between different individuals.
-    b, levels, against
-        (P,), (P, F) and (P,): the later record of each candidate pair, its levels, and the nats to be taken off its
-        evidence: the doubt, and −log of the probability that neither record has another partner.
+        For the frequency of levels between different individuals.
+    levels, log_odds
+        (P, F) and (P,): the levels of each candidate pair, and the log odds that it is a link, as they were found with
+        the noise that was learned. The weight of one more individual in them stays: drawn along, K would turn each link
+        too many into odds for more of them.
     start, n_start
         The noise classes and the number of individuals that were learned.
-    log_new
-        Log weight of one more individual, as it was learned. It stays: drawn along, K would turn each link too many
-        into odds for more of them.
     n_draws
         How many.
     rng
@@ -92,18 +89,18 @@ def draw_noises(
     anchored
         Whether the noise was learned from sure links only.
     """
-    if len(b) == 0:
+    if len(log_odds) == 0:
         return [HyperDraw(start, n_start)] * n_draws  # nothing speaks of noise
-    table = _tabulate(model, b, levels, against)
     chance = _chance(model)
+    table = _tabulate(levels, log_odds, chance, start)
     n_records = len(model.codes)
-    links = _expected_links(table, chance, start, log_new)
+    links = float(expit(log_odds).sum())
     scale = min((n_records - n_start) / max(links, 1e-9), 1.0)
     noise, n, out = start, n_start, []
     for step in range((0 if anchored else _BURN_IN) + _THIN * n_draws):
         if anchored and step % _THIN == 0:
             noise, n = start, n_start
-        found, by_class = _draw_links(table, chance, noise, log_new, rng)
+        found, by_class = _draw_links(table, chance, noise, rng)
         noise = _draw_noise(table, chance, noise, np.asarray(by_class * scale), rng)
         n = float(np.clip(n_records - scale * found, 1.0, n_records))
         if step % _THIN == _THIN - 1:
@@ -140,18 +137,21 @@ def _chance(model: BlockModel) -> FloatArray:
     return chance
 
 
-def _tabulate(model: BlockModel, b: np.ndarray, levels: np.ndarray, against: FloatArray) -> _Table:
-    rarity = -np.where(levels == 0, np.log(model.theta[b]), 0.0).sum(axis=1) - against
+def _tabulate(levels: np.ndarray, log_odds: FloatArray, chance: FloatArray, start: Noise) -> _Table:
     patterns, pattern = np.unique(levels, axis=0, return_inverse=True)
-    cell = np.stack([pattern.ravel(), np.round(rarity / _BIN).astype(np.int64)])
-    cells, of_pair, count = np.unique(cell, axis=1, return_inverse=True, return_counts=True)
+    pattern = pattern.ravel()
     indicator = np.stack([patterns == level for level in range(N_LEVELS)], axis=2).astype(np.float64)
-    mean = np.bincount(of_pair.ravel(), weights=rarity, minlength=len(count)) / np.maximum(count, 1)
-    return _Table(indicator, cells[0], mean, count)
+    cells, of_pair, count = np.unique(
+        np.stack([pattern, np.round(log_odds / _BIN).astype(np.int64)]), axis=1, return_inverse=True, return_counts=True
+    )
+    # in the middle of a cell as many links as its pairs make
+    share = np.bincount(of_pair.ravel(), weights=expit(log_odds), minlength=len(count)) / count
+    cell = logit(np.clip(share, 1e-300, 1.0 - 1e-16))
+    return _Table(indicator, cells[0], cell - _log_patterns(indicator, chance, start)[1][cells[0]], count)
 
 
-def _log_patterns(table: _Table, chance: FloatArray, noise: Noise) -> FloatArray:
-    """(U, Q) log share_q Π_f of each pattern's levels, without the rarity of what is identical."""
+def _log_patterns(indicator: FloatArray, chance: FloatArray, noise: Noise) -> tuple[FloatArray, FloatArray]:
+    """(U, Q) log share_q Π_f of each pattern's levels, without the rarity of what is identical; and (U,) their sum."""
     alpha = noise.concentration
     factor = np.empty((*alpha.shape, N_LEVELS))
     factor[:, :, 0] = noise.levels[:, :, 0] + alpha * chance[:, 0]
@@ -161,23 +161,16 @@ def _log_patterns(table: _Table, chance: FloatArray, noise: Noise) -> FloatArray
     )
     factor[:, :, OTHER] = alpha
     factor /= (1.0 + alpha)[:, :, None]
-    flat = table.indicator.reshape(len(table.indicator), -1)
+    flat = indicator.reshape(len(indicator), -1)
     log_factor = np.log(np.maximum(factor, 1e-300)).reshape(len(noise.share), -1)
-    return np.asarray(flat @ log_factor.T + np.log(noise.share))
+    by_class = np.asarray(flat @ log_factor.T + np.log(noise.share))
+    return by_class, np.asarray(logsumexp(by_class, axis=1))
 
 
-def _expected_links(table: _Table, chance: FloatArray, noise: Noise, log_new: float) -> float:
-    log_pattern = logsumexp(_log_patterns(table, chance, noise), axis=1)
-    return float(np.sum(table.count * expit(log_pattern[table.pattern] + table.rarity - log_new)))
-
-
-def _draw_links(
-    table: _Table, chance: FloatArray, noise: Noise, log_new: float, rng: np.random.Generator
-) -> tuple[int, LongArray]:
+def _draw_links(table: _Table, chance: FloatArray, noise: Noise, rng: np.random.Generator) -> tuple[int, LongArray]:
     """Links drawn in every cell: their number, and (U, Q) by pattern and class."""
-    log_class = _log_patterns(table, chance, noise)
-    log_pattern = logsumexp(log_class, axis=1)
-    drawn = rng.binomial(table.count, expit(log_pattern[table.pattern] + table.rarity - log_new))
+    log_class, log_pattern = _log_patterns(table.indicator, chance, noise)
+    drawn = rng.binomial(table.count, expit(log_pattern[table.pattern] + table.rest))
     by_pattern = np.bincount(table.pattern, weights=drawn, minlength=len(log_class)).astype(np.int64)
     share = np.exp(log_class - log_pattern[:, None])
     by_class = rng.multinomial(by_pattern, share / share.sum(axis=1, keepdims=True))

@@ -141,9 +141,12 @@ def check_type(label: str, column: str, kind: pa.DataType) -> None:
     value = _value_type(kind)
     if pa.types.is_nested(value):
         what = "nested values"
-    elif pa.types.is_binary(value) or pa.types.is_large_binary(value) or pa.types.is_fixed_size_binary(value):
-        what = "bytes"
-    elif str(value) == "binary_view":
+    elif (
+        pa.types.is_binary(value)
+        or pa.types.is_large_binary(value)
+        or pa.types.is_fixed_size_binary(value)
+        or str(value) == "binary_view"
+    ):
         what = "bytes"
     elif pa.types.is_duration(value) or str(value).endswith("interval"):
         # Arrow has three kinds of interval; pyarrow has arrays of one, and tells it from the others by its name only.

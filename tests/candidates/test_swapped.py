@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from vber_cli.candidates.join import Pairs
 from vber_cli.candidates.swapped import swapped_pairs
 from vber_cli.model.similar import Swaps
 from vber_cli.model.types import Records
@@ -36,3 +37,14 @@ def test_without_such_fields_there_are_none(rng):
     records, _, _ = case(rng)
     a, b = swapped_pairs(records, Swaps.none())
     assert (len(a), len(b)) == (0, 0)
+
+
+@pytest.mark.parametrize("n_known", [0, 1, 40])
+@pytest.mark.parametrize("n_more", [0, 1, 30])
+def test_more_pairs_keep_their_order(rng, n_known, n_more):
+    every = np.array([(a, b) for a in range(12) for b in range(a + 1, 12)], dtype=np.int32)
+    known, more = (every[np.sort(rng.choice(len(every), n, replace=False))] for n in (n_known, n_more))
+    found = Pairs(known[:, 0], known[:, 1], 7).plus(more[:, 0], more[:, 1], 5)
+    expected = sorted({tuple(pair) for pair in [*known.tolist(), *more.tolist()]})
+    assert list(zip(found.a.tolist(), found.b.tolist(), strict=True)) == expected
+    assert (found.compared, found.a.dtype) == (12, np.int32)

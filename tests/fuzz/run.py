@@ -18,8 +18,8 @@ from tests.fuzz.targets import TARGETS
 
 CORPUS = Path(__file__).parent / "corpus"
 SECONDS_AN_INPUT = 60
-# Now and then pyarrow loses a thread when a reader is given up in the middle of a file, and after many it waits for ever.
-# A command gives up one reader at most; a process that tries inputs gives up hundreds a second.
+# Now and then pyarrow loses a thread when a reader is given up in the middle of a file, and after many it waits for
+# ever. A command gives up one reader at most; a process that tries inputs gives up hundreds a second.
 SECONDS_A_PROCESS = 60
 MEMORY_MB = 4096
 LONGEST = 8192

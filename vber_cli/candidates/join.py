@@ -42,10 +42,12 @@ class Pairs:
         return len(self.a)
 
     def plus(self, a: IntArray, b: IntArray, compared: int) -> Pairs:
-        """Return these pairs and others, a < b, that further comparisons found."""
-        packed = np.union1d((self.a.astype(np.int64) << 32) | self.b, (a.astype(np.int64) << 32) | b)
-        low = (packed & 0xFFFFFFFF).astype(np.int32)
-        return Pairs((packed >> 32).astype(np.int32), low, self.compared + compared)
+        """Return these pairs and a few others, sorted a < b, that further comparisons found."""
+        known, more = ((one.astype(np.int64) << 32) | other for one, other in ((self.a, self.b), (a, b)))
+        at = np.searchsorted(known, more)
+        new = known[np.minimum(at, len(known) - 1)] != more if len(known) else np.ones(len(more), dtype=bool)
+        at = at[new]
+        return Pairs(np.insert(self.a, at, a[new]), np.insert(self.b, at, b[new]), self.compared + compared)
 
 
 class Scorer(NamedTuple):

@@ -20,7 +20,7 @@ from vber_cli.parallel import map_ranges, ranges
 
 _MANY_STORED = 20_000  # individuals from which on they are looked up by two values
 _VOTES, _PAIRS_LOOKED_UP = 5_000, 8
-_RECORDS_PER_PART = 16384
+_RECORDS_PER_PART = _INDIVIDUALS_PER_PART = 16384
 _MAX_PASSES = 1_000  # over the records that still move, between two sweeps over all
 _CLOSER = 0.1  # of the tolerance, to which these are brought
 
@@ -145,7 +145,7 @@ def accumulate(records: Records, prior: Prior, linkage: Linkage, threads: int = 
     ptr, record, weight = kernels.transpose_kernel(linkage.ptr, linkage.individual, linkage.phi, linkage.n_stored)
     parts = map_ranges(
         lambda lo, hi: kernels.cells_kernel(lo, hi, records.codes, prior.value_ptr, ptr, record, weight),
-        ranges(linkage.n_stored, _RECORDS_PER_PART),
+        ranges(linkage.n_stored, _INDIVIDUALS_PER_PART),
         threads,
     )
     n_fields = records.n_fields
@@ -166,6 +166,20 @@ def accumulate(records: Records, prior: Prior, linkage: Linkage, threads: int = 
     return FieldCounts(cell_ptr, cell_value, cell_count, n_observed, rest_count, rest_observed)
 
 
+def expectations(prior: Prior, counts: FieldCounts, threads: int) -> tuple[FloatArray, FloatArray]:
+    """ψ(A_fv + c_kfv) of every cell and ψ(A_f• + N_kf) of every (individual, field)."""
+    psi_cell, psi_total = np.empty(len(counts.cell_value)), np.empty(counts.n_observed.shape)
+    map_ranges(
+        lambda lo, hi: kernels.expectations_kernel(
+            lo, hi, counts.cell_ptr, counts.cell_value, counts.cell_count, prior.alpha, prior.concentration,
+            counts.n_observed, psi_cell, psi_total,
+        ),
+        ranges(counts.n_stored, _INDIVIDUALS_PER_PART),
+        threads,
+    )  # fmt: skip
+    return psi_cell, psi_total
+
+
 def local(
     records: Records,
     prior: Prior,
@@ -180,9 +194,7 @@ def local(
     """
     alpha, n_stored = prior.alpha, counts.n_stored
     psi_prior = kernels.digamma_kernel(alpha)
-    psi_cell, psi_total = kernels.expectations_kernel(
-        counts.cell_ptr, counts.cell_value, counts.cell_count, alpha, prior.concentration, counts.n_observed
-    )
+    psi_cell, psi_total = expectations(prior, counts, threads)
     post_ptr, post_individual, post_best = kernels.postings_kernel(
         counts.cell_ptr, counts.cell_value, psi_cell, psi_total, len(alpha)
     )
@@ -243,12 +255,19 @@ def elbo(
     linkage: Linkage,
     counts: FieldCounts,
     entropy_of: Callable[[Linkage], float] = entropy,
+    threads: int = 1,
 ) -> float:
     """The paper's bound right after a global step: −N log K + H(φ) + Σ_kf [log B(λ_kf) − log B(A_f)]."""
     alpha = prior.alpha
-    own = kernels.log_partition_kernel(
-        counts.cell_ptr, counts.cell_value, counts.cell_count, alpha, prior.concentration, counts.n_observed
-    )
+    own = np.zeros(counts.n_stored)
+    map_ranges(
+        lambda lo, hi: kernels.log_partition_kernel(
+            lo, hi, counts.cell_ptr, counts.cell_value, counts.cell_count, alpha, prior.concentration,
+            counts.n_observed, own,
+        ),
+        ranges(counts.n_stored, _INDIVIDUALS_PER_PART),
+        threads,
+    )  # fmt: skip
     rest = 0.0
     if linkage.n_rest > 0:
         rest = linkage.n_rest * kernels.rest_log_partition_kernel(
@@ -310,7 +329,7 @@ def fit(
         if settle_between and change > tol:
             linkage = settle(records, prior, linkage, previous, counts, _CLOSER * tol)
             counts = accumulate(records, prior, linkage, threads)
-        value = elbo(records, prior, linkage, counts, entropy_of)
+        value = elbo(records, prior, linkage, counts, entropy_of, threads)
         if on_sweep is not None:
             on_sweep(Sweep(number, value, change))
         if change <= tol:

@@ -90,17 +90,16 @@ def cells_kernel(lo, hi, codes, value_ptr, ptr, record, weight):  # type: ignore
 
 
 @nb.njit(cache=True, nogil=True)
-def expectations_kernel(cell_ptr, cell_value, cell_count, prior, prior_total, n_observed):  # type: ignore[no-untyped-def]
-    """ψ(A_fv + c_kfv) of every cell and ψ(A_f• + N_kf) of every (individual, field)."""
-    psi_cell = np.empty(len(cell_value), np.float64)
-    psi_total = np.empty(n_observed.shape, np.float64)
+def expectations_kernel(  # type: ignore[no-untyped-def]
+    lo, hi, cell_ptr, cell_value, cell_count, prior, prior_total, n_observed, psi_cell, psi_total
+):
+    """ψ(A_fv + c_kfv) of every cell and ψ(A_f• + N_kf) of every (individual, field), for individuals lo..hi-1."""
     n_fields = n_observed.shape[1]
-    for k in range(n_observed.shape[0]):
+    for k in range(lo, hi):
         for f in range(n_fields):
             psi_total[k, f] = digamma(prior_total[f] + n_observed[k, f])
             for e in range(cell_ptr[k * n_fields + f], cell_ptr[k * n_fields + f + 1]):
                 psi_cell[e] = digamma(prior[cell_value[e]] + cell_count[e])
-    return psi_cell, psi_total
 
 
 @nb.njit(cache=True, nogil=True)
@@ -369,18 +368,18 @@ def _normalise(individual, phi, first, used, best, score_rest, n_rest):  # type:
 
 
 @nb.njit(cache=True, nogil=True)
-def log_partition_kernel(cell_ptr, cell_value, cell_count, prior, prior_total, n_observed):  # type: ignore[no-untyped-def]
-    """Σ_f [log B(λ_kf) − log B(A_f)] per individual, shape (n_stored,)."""
-    n_stored, n_fields = n_observed.shape
-    out = np.zeros(n_stored)
-    for k in range(n_stored):
+def log_partition_kernel(  # type: ignore[no-untyped-def]
+    lo, hi, cell_ptr, cell_value, cell_count, prior, prior_total, n_observed, out
+):
+    """Σ_f [log B(λ_kf) − log B(A_f)] of individuals lo..hi-1, in `out` (n_stored,)."""
+    n_fields = n_observed.shape[1]
+    for k in range(lo, hi):
         total = 0.0
         for f in range(n_fields):
             total -= log_rising(prior_total[f], n_observed[k, f])
             for e in range(cell_ptr[k * n_fields + f], cell_ptr[k * n_fields + f + 1]):
                 total += log_rising(prior[cell_value[e]], cell_count[e])
         out[k] = total
-    return out
 
 
 @nb.njit(cache=True, nogil=True)

@@ -27,8 +27,10 @@ from vber_cli.engine.start import relabel
 from vber_cli.model.constraints import NO_CONSTRAINTS, Constraints
 from vber_cli.model.prior import Prior
 from vber_cli.model.types import IntArray, Records
+from vber_cli.parallel import map_ranges, ranges
 
 _MAX_ROUNDS = 20
+_BLOCKS_PER_PART = 16384
 T = TypeVar("T")
 
 
@@ -326,10 +328,15 @@ class _Loop:
         """ELBO of the hard φ of a partition (labels 0..n−1), and its bound under the full model."""
         linkage = cavi.hard_linkage(self.records, label, self.n_individuals, self.placed)
         counts = cavi.accumulate(self.records, self.prior, linkage, self.limits.threads)
-        elbo = cavi.elbo(self.records, self.prior, linkage, counts)
+        elbo = cavi.elbo(self.records, self.prior, linkage, counts, threads=self.limits.threads)
         order = np.argsort(label, kind="stable").astype(np.int32)
         ptr = np.concatenate([[0], np.cumsum(np.bincount(label))]).astype(np.int64)
-        weight = float(np.sum(blocks_weight_kernel(ptr, order, self.model))) + float(np.sum(np.log(self.model.theta)))
+        blocks = map_ranges(
+            lambda lo, hi: blocks_weight_kernel(ptr[lo : hi + 1], order, self.model),
+            ranges(len(ptr) - 1, _BLOCKS_PER_PART),
+            self.limits.threads,
+        )
+        weight = float(np.sum(np.concatenate(blocks))) + float(np.sum(np.log(self.model.theta)))
         weight -= self.records.n_records * float(np.log(self.n_individuals))
         return elbo, symmetrised(weight, self.n_individuals, int(label.max()) + 1)
 

@@ -10,6 +10,7 @@ import numpy as np
 from vber_cli.engine.leaf_kernels import leaf
 
 _SERIES_FROM = 10.0  # from here on the asymptotic series below are exact to the last bits of a double
+_PRODUCT_UP_TO = 8.0  # factors, which are sooner multiplied than two log-gammas computed
 
 
 @nb.njit(cache=True, inline="never")
@@ -41,6 +42,11 @@ def log_rising(a: float, c: float) -> float:
     """log Γ(a + c) − log Γ(a) for a > 0, c ≥ 0, without cancellation when c is tiny beside a, or a is large."""
     if c < 1e-7 * a:
         return c * (digamma(a) + 0.5 * c * trigamma(a))
+    if c <= _PRODUCT_UP_TO and c == math.floor(c):
+        product = a
+        for i in range(1, int(c)):
+            product *= a + i
+        return math.log(product)
     if a < _SERIES_FROM:
         return math.lgamma(a + c) - math.lgamma(a)
     b = a + c

@@ -17,9 +17,9 @@ from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION, Prior
 from vber_cli.model.species import fit_species
 from vber_cli.model.types import FloatArray, Records
 
-# Weak priors, in comparisons. The mismatch share: 1 in 10; copies: mostly exact. With several classes each is drawn
+# Weak priors, in comparisons. The mismatch share: 1 in 20; copies: mostly exact. With several classes each is drawn
 # towards all of them together, with the weight of 4 comparisons.
-MISMATCHES = np.array([1.0, 9.0])
+MISMATCHES = np.array([1.0, 19.0])
 COPY_LEVELS = np.array([9.0, 0.6, 0.4])
 CLASS_WEIGHT = 4.0
 _CLASS_WEIGHTS = np.array([0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0])

@@ -14,6 +14,7 @@ logarithm of the shares is what that takes off log_new (model.md section 9).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import digamma, gammaln, logsumexp, polygamma
@@ -114,9 +115,8 @@ class Occupancy:
         if self.n_individuals is not None:
             return float(digamma(max(self.n_individuals - n, 0.0) + 1.0)) - self.dispersion
         whole = np.floor(n)
-        left = [float(np.sum(w * (k - m))) for m in (whole, whole + 1) for k, w in [self.posterior(m)]]
-        steps = [float(np.log(max(one, _NOBODY_LEFT))) for one in left]
-        return float(steps[0] + (n - whole) * (steps[1] - steps[0])) - self.dispersion
+        low, high = _log_left(self, float(whole)), _log_left(self, float(whole + 1))
+        return float(low + (n - whole) * (high - low)) - self.dispersion
 
     def next_log_new(self, log_new: float, n: float, n_variance: float) -> float:
         """One Newton step towards the weight that agrees with the n it leads to, log_new = log_new(E[n | log_new]).
@@ -151,3 +151,10 @@ class Occupancy:
         k, w = self.posterior(n)
         # where the points of K lie apart, the probability of one is that of all the K it stands for
         return float(max(k[np.argmax(w / np.gradient(k))], n))
+
+
+@lru_cache(maxsize=4096)
+def _log_left(occupancy: Occupancy, n: float) -> float:
+    """log E[K − n] given n; draws of the hyperparameters ask for the same few n again and again."""
+    k, weight = occupancy.posterior(n)
+    return float(np.log(max(float(np.sum(weight * (k - n))), _NOBODY_LEFT)))

@@ -40,7 +40,7 @@ def test_names_and_surnames():
         ),  # none in common
         # every second record shows what every second other one does the other way round
         (
-            {"one": ["yes", "no", "yes", "no", "yess"] * 5, "two": ["no", "yes", "no", "yes", "noo"] * 5},
+            {"one": ["yes", "nay", "yes", "nay", "yess"] * 5, "two": ["nay", "yes", "nay", "yes", "nayy"] * 5},
             {"one": "text", "two": "text"},
         ),
         # no two values are close, so that close has no meaning here

@@ -78,7 +78,7 @@ def marginal(case, z, f, alpha):
 def weak_prior(alpha):
     """One mismatch in ten comparisons."""
     share = alpha / (1 + alpha)
-    return np.log(share) + 9 * np.log1p(-share)
+    return np.log(share) + 19 * np.log1p(-share)
 
 
 def mode_and_deviation(log_likelihood):
@@ -195,11 +195,11 @@ def test_levels_that_no_two_values_are_at_stay_impossible():
 def test_without_any_link_the_prior_speaks():
     nothing, near = np.zeros((1, 3, N_STATS)), np.zeros((3, 2), bool)
     noise, overall = hyper.best_noise(nothing, np.zeros(1), near)
-    # mode in log α of share · (1 − share)^9
+    # mode in log α of share · (1 − share)^19
     grid, _ = hyper._grids(nothing[0], hyper._weak_prior(3))
     half_a_step = np.diff(grid, axis=1).max() / 2
     assert half_a_step < 0.06  # the posterior being wide
-    assert np.abs(np.log(overall * 9)).max() <= half_a_step
+    assert np.abs(np.log(overall * 19)).max() <= half_a_step
     np.testing.assert_array_equal(noise.concentration[0], overall)
     assert noise.share.tolist() == [1.0]
 
@@ -239,7 +239,7 @@ def test_a_class_is_given_the_rate_of_those_that_mostly_get_a_field_right():
     wrong = np.array([[990.0, 10.0], [12.0, 980.0], [8.0, 9.0]])  # two classes that each go wrong in a field
     prior = hyper.class_prior(wrong, shown)
     share = prior[0] / prior.sum(axis=0)
-    np.testing.assert_allclose(share, [(1 + 20) / (10 + 2000), (1 + 19) / (10 + 2000)])
+    np.testing.assert_allclose(share, [(1 + 20) / (20 + 2000), (1 + 19) / (20 + 2000)])
     assert len(np.unique(prior.sum(axis=0).round(9))) == 1  # the same weight for every field
     alike = hyper.class_prior(np.full((3, 2), 10.0), shown)
     unlike = hyper.class_prior(np.array([[0.0, 0.0], [1.0, 30.0], [120.0, 0.0]]), shown)

@@ -49,3 +49,10 @@ def test_names_and_surnames():
 )
 def test_fields_that_do_not_change_places(columns, asked):
     assert fields_of(columns, asked) == []
+
+
+def test_of_many_fields_those_with_the_most_values_are_looked_at():
+    many = {f"field{i}": GIVEN[:4] * 3 for i in range(60)} | BOTH
+    found = fields_of(many, dict.fromkeys(many, "text"))
+    assert (60, 61) in found
+    assert len({f for pair in found for f in pair}) <= 24

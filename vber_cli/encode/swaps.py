@@ -13,6 +13,10 @@ from vber_cli.encode.types import FieldType
 from vber_cli.model.similar import CLOSE, Swaps
 from vber_cli.model.types import FloatArray
 
+_MOST = (
+    24  # fields, those with the most values: every pair of fields is looked at, and asked about each pair of records
+)
+
 
 def find_swaps(
     forms: Sequence[pa.StringArray], shares: Sequence[FloatArray], types: Sequence[FieldType], chance: FloatArray
@@ -33,7 +37,8 @@ def find_swaps(
     """
     found = []
     text = [f for f, kind in enumerate(types) if kind.kind == "text"]
-    for f, g in itertools.combinations(text, 2):
+    richest = sorted(text, key=lambda f: (-len(forms[f]), f))[:_MOST]
+    for f, g in itertools.combinations(sorted(richest), 2):
         twin = pc.index_in(forms[f], value_set=forms[g]).fill_null(-1).to_numpy().astype(np.int32)
         both = twin >= 0
         alike = float((shares[f][both] * shares[g][twin[both]]).sum())

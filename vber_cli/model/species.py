@@ -95,7 +95,7 @@ def _climb(
         found = float(log_likelihood[i, j]), Species(float(grid.discount[i, 0]), float(grid.strength[i, j]))
         scale = (len(_ZOOM) // 2) ** -zoom
         x, y = (
-            np.unique(np.clip(at + _ZOOM * step * scale, ends[0], ends[-1]))
+            np.minimum(np.maximum(at + _ZOOM * step * scale, ends[0]), ends[-1])
             for at, step, ends in zip((x[i], y[j]), steps, start, strict=True)
         )
     return found

@@ -17,6 +17,7 @@ import functools
 import json
 import math
 import multiprocessing
+import shlex
 import sys
 import tempfile
 import time
@@ -275,7 +276,7 @@ def _share(rows: Sequence[Row], b: int) -> float:
 def report(found: Row, command: str, *, real: bool) -> list[str]:
     """The study as Markdown."""
     kind = "with typing errors and fields that depend on each other " if real else ""
-    options = " ".join(["--link-min", str(LINK_MIN), *(["--type", "'*=category'"] if not real else [])])
+    options = shlex.join(["--link-min", str(LINK_MIN), *_types(real=real)])
     lines = [
         "# Coverage" + (", with typing errors and dependence" if real else ""),
         "",

@@ -33,7 +33,7 @@ def test_constants_are_those_of_the_twin():
 
 
 def test_levels_of_values_with_few_and_with_many_similar_ones(rng):
-    """From sixteen similar values on they are searched by halves: hubs of every size, looked up from both sides."""
+    """Many similar values are searched by halves: hubs of every size, looked up from both sides."""
     n_values = (70, 5)
     near = {}
     for hub, degree in ((0, 1), (1, 15), (2, 16), (3, 17), (4, 33), (5, 60)):

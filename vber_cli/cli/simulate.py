@@ -95,8 +95,8 @@ _OPTIONS = {
         Option("float", "model", "Probability that a value that is there has a typing error: a letter or digit wrong, "
                "left out, put in, or two changed round.", "typos", metavar="P", low=0, high=1),
         Option("list", "model", "The values of a field depend on those of another one, as in postcode:town:0.1: each "
-               "town has postcodes of its own, the fewer the smaller KAPPA, and whoever has another town has another "
-               "postcode. Repeatable.", "depend", metavar="FIELD:PARENT[:KAPPA]"),
+               "town has postcodes of its own, the fewer the smaller KAPPA (0.1 if left out), and whoever has another "
+               "town has another postcode. Repeatable.", "depend", metavar="FIELD:PARENT[:KAPPA]"),
         Option("int", "run", "The same options and seed give the same bytes.", "seed", metavar="INT", low=0,
                high=2**63 - 1),
         Option("choice", "output", "Format of the databases: csv or parquet.", "format", metavar="NAME",

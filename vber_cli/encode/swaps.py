@@ -13,9 +13,8 @@ from vber_cli.encode.types import FieldType
 from vber_cli.model.similar import CLOSE, Swaps
 from vber_cli.model.types import FloatArray
 
-_MOST = (
-    24  # fields, those with the most values: every pair of fields is looked at, and asked about each pair of records
-)
+# Fields looked at, those with the most values: two thousand have two million pairs, and kernels ask about each pair.
+_MOST = 24
 
 
 def find_swaps(

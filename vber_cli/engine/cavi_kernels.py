@@ -13,11 +13,12 @@ import numba as nb
 import numpy as np
 
 from vber_cli.engine.special_kernels import digamma, log_rising, mix64
+from vber_cli.model.search_kernels import place_of
 
 # A term this far (in nats) below the largest one is beyond double precision: it is left out and bounded.
 NEGLIGIBLE = 40.0
+_FEW_RECORDS = 24  # of an individual, whose values are sorted in as they come
 _MOST_HOLDERS = 4096  # of two values at once, beyond which the rarest field is walked instead
-_LINEAR_SEARCH_BELOW = 12
 
 
 @nb.njit(cache=True, nogil=True)
@@ -53,7 +54,7 @@ def cells_kernel(lo, hi, codes, value_ptr, ptr, record, weight):  # type: ignore
         m = ptr[k + 1] - ptr[k]
         for f in range(n_fields):
             first = used
-            if m <= 2 * _LINEAR_SEARCH_BELOW:
+            if m <= _FEW_RECORDS:
                 for e in range(ptr[k], ptr[k + 1]):
                     v = codes[record[e], f]
                     if v < 0:
@@ -125,23 +126,6 @@ def postings_kernel(cell_ptr, cell_value, psi_cell, psi_total, n_values_total): 
 
 
 @nb.njit(cache=True, nogil=True, inline="always")
-def cell_of(g, lo, hi, cell_value):  # type: ignore[no-untyped-def]
-    """The cell among lo..hi-1, of one individual and field, that holds value g; −1 where none does."""
-    while hi - lo > _LINEAR_SEARCH_BELOW:
-        mid = (lo + hi) // 2
-        if cell_value[mid] <= g:
-            lo = mid
-        else:
-            hi = mid
-    found = -1
-    for e in range(lo, hi):
-        if cell_value[e] == g:
-            found = e
-            break
-    return found
-
-
-@nb.njit(cache=True, nogil=True, inline="always")
 def _score(k, r, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, psi_prior):  # type: ignore[no-untyped-def]
     """Σ_f [ψ(λ_kf,x_rf) − ψ(Σ_u λ_kfu)] over the record's observed fields."""
     n_fields = codes.shape[1]
@@ -151,7 +135,7 @@ def _score(k, r, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, ps
         if v < 0:
             continue
         g = value_ptr[f] + v
-        cell = cell_of(g, cell_ptr[k * n_fields + f], cell_ptr[k * n_fields + f + 1], cell_value)
+        cell = place_of(g, cell_ptr[k * n_fields + f], cell_ptr[k * n_fields + f + 1], cell_value)
         total += (psi_cell[cell] if cell >= 0 else psi_prior[g]) - psi_total[k, f]
     return total
 

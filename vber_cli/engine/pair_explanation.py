@@ -18,7 +18,7 @@ import numpy as np
 
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels, relation_evidence
-from vber_cli.model.similar import MISSING_LEVEL
+from vber_cli.model.similar import CLOSE, MISSING_LEVEL
 from vber_cli.model.types import FloatArray, IntArray, LongArray
 
 _PANELS, _POINTS = 256, 8
@@ -79,16 +79,17 @@ def explain_pairs(model: BlockModel, a: IntArray, b: IntArray) -> PairExplanatio
     if len(model.relation_odds):
         log_odds = relation_evidence(model, b, levels, model.relation_level) + np.log(model.relation_odds)
         relation = np.argmax(log_odds, axis=1)
-    return PairExplanation(levels, _swapped(model, a, b), by_field, independent, doubt, relation)
+    return PairExplanation(levels, _swapped(model, a, b, levels), by_field, independent, doubt, relation)
 
 
-def _swapped(model: BlockModel, a: IntArray, b: IntArray) -> LongArray:
+def _swapped(model: BlockModel, a: IntArray, b: IntArray, levels: np.ndarray) -> LongArray:
     """(P, F) int64: the field whose value the other record shows here, and this one's there; −1 where none."""
-    out = np.full((len(a), model.codes.shape[1]), -1, dtype=np.int64)
+    out = np.full(levels.shape, -1, dtype=np.int64)
     for (f, g), begin in zip(model.swap_fields.tolist(), model.swap_ptr[:-1].tolist(), strict=True):
-        shown = (model.codes[a][:, [f, g]] >= 0).all(axis=1) & (model.codes[b][:, [f, g]] >= 0).all(axis=1)
-        twin_a, twin_b = (model.swap_twin[begin + np.maximum(model.codes[r, f], 0)] for r in (a, b))
-        crossed = shown & (twin_a == model.codes[b, g]) & (twin_b == model.codes[a, g]) & (twin_a != twin_b)
+        close = np.flatnonzero((levels[:, f] == CLOSE) & (levels[:, g] == CLOSE))
+        x, y = a[close], b[close]
+        twin_x, twin_y = (model.swap_twin[begin + model.codes[one, f]] for one in (x, y))
+        crossed = close[(twin_x == model.codes[y, g]) & (twin_y == model.codes[x, g])]
         out[crossed, f], out[crossed, g] = g, f
     return out
 

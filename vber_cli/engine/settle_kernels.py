@@ -7,8 +7,8 @@ import math
 import numba as nb
 import numpy as np
 
-from vber_cli.engine.cavi_kernels import cell_of
 from vber_cli.engine.special_kernels import digamma
+from vber_cli.model.search_kernels import place_of
 
 
 @nb.njit(cache=True, nogil=True)
@@ -47,7 +47,7 @@ def settle_kernel(  # type: ignore[no-untyped-def]
                     if v < 0:
                         continue
                     g = value_ptr[f] + v
-                    at = cell_of(g, cell_ptr[k * n_fields + f], cell_ptr[k * n_fields + f + 1], cell_value)
+                    at = place_of(g, cell_ptr[k * n_fields + f], cell_ptr[k * n_fields + f + 1], cell_value)
                     cell[e - lo, f] = at
                     score += digamma(prior[g] + max(cell_count[at], 0.0))
                     score -= digamma(prior_total[f] + max(n_observed[k, f], 0.0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numba as nb
 
-_BINARY_SEARCH_FROM = 16
+from vber_cli.model.search_kernels import place_of
 
 
 @nb.njit(cache=True, nogil=True)
@@ -16,17 +16,8 @@ def value_level(v, w, f, value_ptr, near_ptr, near_value, near_level):  # type: 
         return 0
     g = value_ptr[f] + v
     h = value_ptr[f] + w
-    lo, hi = near_ptr[g], near_ptr[g + 1]
-    while hi - lo > _BINARY_SEARCH_FROM:
-        mid = (lo + hi) // 2
-        if near_value[mid] <= h:
-            lo = mid
-        else:
-            hi = mid
-    for e in range(lo, hi):
-        if near_value[e] == h:
-            return near_level[e]
-    return 3
+    at = place_of(h, near_ptr[g], near_ptr[g + 1], near_value)
+    return near_level[at] if at >= 0 else 3
 
 
 @nb.njit(cache=True, nogil=True)

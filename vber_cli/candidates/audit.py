@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from vber_cli.candidates.join import Pairs, Scorer, collect
 from vber_cli.candidates.join_kernels import audit_kernel
@@ -100,6 +100,6 @@ def audit(
     if total <= 0.0:
         return Certificate(1.0, 0.0, 1.0, size)
     # a Beta posterior with Jeffreys' prior, as if the mass were that many links
-    low, high = beta.ppf([0.05, 0.95], found + 0.5, missed + 0.5)
+    low, high = betaincinv(found + 0.5, missed + 0.5, [0.05, 0.95])
     recall = found / total
     return Certificate(recall, float(min(low, recall)), float(max(high, recall)), size)

@@ -20,12 +20,9 @@ def _levels_kernel(a, b, model, out):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True)
-def _evidence_kernel(b, levels, model):  # type: ignore[no-untyped-def]
+def _factors(model):  # type: ignore[no-untyped-def]
+    """Per class, field and level: the factor of a pair; of identical values the parts before and after 1 / θ."""
     n_classes, n_fields = model.alpha.shape
-    link = np.empty(len(b), np.float64)
-    doubt = np.zeros(len(b), np.float64)
-    score = np.empty(n_classes, np.float64)
-    # per class, field and level: the factor; of identical values the parts before and after the division by θ
     factor = np.empty((n_classes, n_fields, 4), np.float64)
     for q in range(n_classes):
         for f in range(n_fields):
@@ -34,35 +31,53 @@ def _evidence_kernel(b, levels, model):  # type: ignore[no-untyped-def]
             factor[q, f, 1] = (alpha + model.copy[q, f, 1]) / (alpha + 1.0)
             factor[q, f, 2] = (alpha + model.copy[q, f, 2]) / (alpha + 1.0)
             factor[q, f, 3] = alpha / (alpha + 1.0)
-    for i in range(len(b)):
-        for q in range(n_classes):
-            product = 1.0
-            total = math.log(model.share[q])
-            for f in range(n_fields):
-                level = levels[i, f]
-                given = model.parent[f] >= 0 and levels[i, model.parent[f]] == 0
-                if level == 0:
-                    theta = model.theta_given[b[i], f] if given else model.theta[b[i], f]
-                    product *= factor[q, f, 0] / theta + factor[q, f, 3]
-                elif given and level < 3:
-                    near = factor[q, f, level] - factor[q, f, 3]
-                    product *= near * model.unrelated[f, level] / model.unrelated_given[f, level] + factor[q, f, 3]
-                elif level < 4:
-                    product *= factor[q, f, level]
-                if product > 1e200 or product < 1e-200:
-                    total += math.log(product)
-                    product = 1.0
-            score[q] = total + math.log(product)
-        top = score.max()
-        total = 0.0
-        for q in range(n_classes):
-            total += math.exp(score[q] - top)
-        link[i] = top + math.log(total)
+    return factor
+
+
+@nb.njit(cache=True, nogil=True)
+def _evidence_kernel(lo, hi, b, levels, model, link, doubt):  # type: ignore[no-untyped-def]
+    n_classes, n_fields = model.alpha.shape
+    factor = _factors(model)
+    score = np.empty(n_classes, np.float64)
+    product = np.empty(n_classes, np.float64)
+    for i in range(lo, hi):
+        score[:] = 0.0
+        product[:] = model.share
+        scaled = False
+        for f in range(n_fields):
+            level = levels[i, f]
+            if level > 3:
+                continue
+            given = model.parent[f] >= 0 and levels[i, model.parent[f]] == 0
+            times, rest = 0.0, True  # the factor is the level's times this, and that of a draw anew where it is left
+            if level == 0:
+                times = 1.0 / (model.theta_given[b[i], f] if given else model.theta[b[i], f])
+            elif given and level < 3:
+                times = model.unrelated[f, level] / model.unrelated_given[f, level]
+            else:
+                rest = False
+            for q in range(n_classes):
+                if not rest:
+                    product[q] *= factor[q, f, level]
+                elif level == 0:
+                    product[q] *= factor[q, f, 0] * times + factor[q, f, 3]
+                else:
+                    product[q] *= (factor[q, f, level] - factor[q, f, 3]) * times + factor[q, f, 3]
+                if product[q] > 1e200 or product[q] < 1e-200:
+                    score[q] += math.log(product[q])
+                    product[q] = 1.0
+                    scaled = True
+        if scaled:
+            for q in range(n_classes):
+                score[q] += math.log(product[q])
+            top = score.max()
+            link[i] = top + math.log(np.exp(score - top).sum())
+        else:
+            link[i] = math.log(product.sum())
         if len(model.relation_odds) > 0:
             doubt[i] = doubt_of(
                 model.theta[b[i]], levels[i], model.relation_odds, model.relation_level, model.unrelated
             )  # fmt: skip
-    return link, doubt
 
 
 def pair_levels(model: BlockModel, a: IntArray, b: IntArray) -> np.ndarray:
@@ -89,7 +104,8 @@ def pair_evidence(model: BlockModel, b: IntArray, levels: np.ndarray) -> tuple[F
     tuple
         (P,) log m({a, b}) − log m({a}) − log m({b}) by noise alone, and (P,) the doubt to be taken off it.
     """
-    link, doubt = _evidence_kernel(b, levels, model)
+    link, doubt = np.empty(len(b)), np.zeros(len(b))
+    _evidence_kernel(0, len(b), b, levels, model, link, doubt)
     return link, doubt
 
 

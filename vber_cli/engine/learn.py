@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import expit
 
 from vber_cli.engine import hyper
 from vber_cli.engine.block_model import BlockModel, Evidence, block_model
@@ -26,8 +27,10 @@ from vber_cli.model.types import FloatArray, IntArray, Records
 # Pairs below these odds do not join components: they are too weak to change what happens around them, and are counted
 # on their own, at first order.
 EDGE_LOG_ODDS = -3.0
-# Pairs below these odds hold a link in a thousand at most: where there are many pairs they are left out.
+# Pairs below these odds hold a link in a thousand at most: where there are many pairs they are left out. Elsewhere only
+# the faintest are that together make up no more than such a share of all links.
 FAINT_LOG_ODDS = -7.0
+_FAINT_SHARE = 1e-4
 _MANY_PAIRS = 500_000
 # Pairs so many nats below the best of both their records are weak beside these, in databases where the log factor of a
 # further record is below _RARE.
@@ -196,15 +199,20 @@ def _rivalled(model: BlockModel, pairs: CandidatePairs, log_odds: FloatArray) ->
 
 
 def without_faint(model: BlockModel, pairs: CandidatePairs, log_new: float, occupancy: Occupancy) -> CandidatePairs:
-    """The pairs above FAINT_LOG_ODDS, or all where they are not many and K is free.
+    """The pairs above FAINT_LOG_ODDS, or nearly all links' worth of them where they are not many and K is free.
 
     Where the fields say little, the faint pairs hold a good part of the links, and most of those whose values differ:
     noise learned without them would be too little, and so keep them faint. A fixed K below what the data show would
     turn them into links, and learn the noise that makes them some.
     """
-    if len(pairs) <= _MANY_PAIRS and occupancy.n_individuals is None:
-        return pairs
-    return pairs.take(log_odds_of(model, pairs, log_new) > FAINT_LOG_ODDS)
+    log_odds = log_odds_of(model, pairs, log_new)
+    if len(pairs) > _MANY_PAIRS or occupancy.n_individuals is not None:
+        return pairs.take(log_odds > FAINT_LOG_ODDS)
+    order = np.argsort(log_odds, kind="stable")
+    below = np.cumsum(expit(log_odds[order]))
+    keep = np.ones(len(pairs), dtype=bool)
+    keep[order[: np.searchsorted(below, _FAINT_SHARE * below[-1:].sum(), side="right")]] = False
+    return pairs.take(keep)
 
 
 def expectation(model: BlockModel, split: PairGraph, log_new: float, settings: Settings, number: int) -> Expectation:

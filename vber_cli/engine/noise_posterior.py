@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logit, logsumexp
+from scipy.special import expit, logit
 
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.hyper import CLASS_WEIGHT, COPY_LEVELS, MISMATCHES, class_prior
@@ -164,7 +164,8 @@ def _log_patterns(indicator: FloatArray, chance: FloatArray, noise: Noise) -> tu
     flat = indicator.reshape(len(indicator), -1)
     log_factor = np.log(np.maximum(factor, 1e-300)).reshape(len(noise.share), -1)
     by_class = np.asarray(flat @ log_factor.T + np.log(noise.share))
-    return by_class, np.asarray(logsumexp(by_class, axis=1))
+    top = by_class.max(axis=1)
+    return by_class, np.asarray(top + np.log(np.exp(by_class - top[:, None]).sum(axis=1)))
 
 
 def _draw_links(table: _Table, chance: FloatArray, noise: Noise, rng: np.random.Generator) -> tuple[int, LongArray]:

@@ -14,7 +14,9 @@ from vber_cli.engine.local_kernels import N_STATS
 from vber_cli.model.types import FloatArray, IntArray
 from vber_cli.parallel import map_ranges
 
-_PARTS = 64  # the components are worked through in so many ranges, whatever the number of threads
+# The components are worked through in so many ranges, whatever the number of threads, or in fewer where a range would
+# have less than so many pairs.
+_PARTS, _LEAST = 64, 500
 _SWEEP_BUDGET = 1e8  # elementary steps that Gibbs sampling may take in one call, over all large components
 
 
@@ -88,9 +90,14 @@ def component_parts(graph: Graph, lo: int, hi: int) -> list[tuple[int, int]]:
     if hi <= lo:
         return []
     work = graph.pair_ptr[lo : hi + 1] - graph.pair_ptr[lo]
-    cuts = np.searchsorted(work, np.linspace(0, work[-1], min(_PARTS, hi - lo) + 1)[1:-1], side="left")
+    n_parts = min(_parts(int(work[-1])), hi - lo)
+    cuts = np.searchsorted(work, np.linspace(0, work[-1], n_parts + 1)[1:-1], side="left")
     edges = np.unique(np.concatenate([[0], cuts, [hi - lo]])) + lo
     return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+
+
+def _parts(n_pairs: int) -> int:
+    return int(np.clip(n_pairs // _LEAST, 1, _PARTS))
 
 
 def expect(
@@ -241,7 +248,8 @@ def count_weak_pairs(model: BlockModel, found: Expectation, a: IntArray, b: IntA
         return
     order = np.argsort(b, kind="stable")  # a record's repeats are added to by one thread only
     later = b[order]
-    cuts = np.searchsorted(later, later[np.linspace(0, len(b) - 1, _PARTS + 1).astype(np.int64)[1:-1]], side="left")
+    at = np.linspace(0, len(b) - 1, _parts(len(b)) + 1).astype(np.int64)[1:-1]
+    cuts = np.searchsorted(later, later[at], side="left")
     edges = np.unique(np.concatenate([[0], cuts, [len(b)]])).tolist()
     probability = found.pair_probability[-len(a) :]
 

@@ -21,8 +21,8 @@ from scipy.special import digamma, gammaln, logsumexp, polygamma
 
 from vber_cli.model.types import FloatArray
 
-_EXACT_BELOW = 20_000  # sum over so many integers K from n on if that is all that matters, else integrate over log K
-_GRID = 1201
+_EXACT_BELOW = 20_000  # sum over the integers K that matter if they are no more, else integrate over log K
+_GRID, _ZOOMS = 1201, 3
 _FREE_SLACK = 2.5
 _NOBODY_LEFT = 1e-300  # what K − n counts as at least, where databases hold everybody
 
@@ -77,12 +77,14 @@ class Occupancy:
             k = np.array([float(self.n_individuals)])
             return k, self._log_h_given(k, np.log(k), n, 0)
         lo = max(float(n), 1.0, float(max(self.sole, default=0)))
-        k = np.arange(np.ceil(lo), min(np.ceil(lo) + _EXACT_BELOW, self.limit) + 1)
-        log_w = self._log_h_given(k, np.log(k), n, 1)
-        if k[-1] >= self.limit or log_w[-1] < log_w.max() - 45.0:
-            return k, log_w
         begin, end = np.log(lo), np.log(self.limit)
-        for _ in range(3):
+        for zoom in range(_ZOOMS + 1):
+            first, last = np.ceil(max(np.exp(begin), lo)), np.ceil(np.exp(end))
+            if last - first <= _EXACT_BELOW:
+                k = np.arange(first, min(last, self.limit) + 1)
+                return k, self._log_h_given(k, np.log(k), n, 1)
+            if zoom == _ZOOMS:
+                break
             grid = np.linspace(begin, end, _GRID)
             k = np.exp(grid)
             k[0] = max(k[0], lo)

@@ -109,11 +109,11 @@ class Candidates:
     def certify(self, now: Hyperparameters) -> Certificate:
         """Compare a sample of the records with all."""
         model = block_model(self._records, now.evidence)
-        scorer = self._scorer(now)
+        scorer, threads = self._scorer(now), self._threads
 
         def evidence_of(a: IntArray, b: IntArray) -> FloatArray:
             first, second = np.minimum(a, b), np.maximum(a, b)
-            link, doubt = pair_evidence(model, second, pair_levels(model, first, second))
+            link, doubt = pair_evidence(model, second, pair_levels(model, first, second, threads), threads)
             known = self.constraints.standing(a, b)
             free = link - doubt + tilt_of(model, first, second)
             return np.where(known == 0, free, known * CERTAIN_LOG_ODDS)

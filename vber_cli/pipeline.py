@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
+from vber_cli.arrays import n_distinct
 from vber_cli.config import OPTIONS, MergeOptions
 from vber_cli.constrain import (
     Decisions,
@@ -328,7 +327,7 @@ def _hyperparameters(found: infer.Result, search: Search | None, records: Record
     """What was learned; the literal updates keep A and learn nothing."""
     if search is not None:
         return search.learned.hyperparameters
-    n = float(len(np.unique(found.label)))
+    n = float(n_distinct(found.label))
     return Hyperparameters(
         exact_evidence(found.prior, records.n_fields),
         n,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vber_cli.arrays import distinct
 from vber_cli.candidates import join_kernels as kernels
 from vber_cli.candidates.plan import Key, Plan
 from vber_cli.model.evidence import match_evidence
@@ -176,12 +177,14 @@ def join(keys: IntArray, plan: Plan, scorer: Scorer, threshold: float, threads: 
         compared += seen
     packed_pairs = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
     if len(found) > 1 or plan.keys:
-        packed_pairs = np.unique(packed_pairs)
+        packed_pairs = distinct(packed_pairs)
     return Pairs((packed_pairs >> 32).astype(np.int32), (packed_pairs & 0xFFFFFFFF).astype(np.int32), compared)
 
 
 def groups_of_key(keys: IntArray, key: Key, sampled: np.ndarray | None = None) -> tuple[IntArray, LongArray]:
     """Records that a key puts together, as CSR: groups of two or more, in the order of their hashed keys.
+
+    The upper bits of a key and the number of its record are sorted as one number.
 
     Parameters
     ----------
@@ -193,9 +196,12 @@ def groups_of_key(keys: IntArray, key: Key, sampled: np.ndarray | None = None) -
     hashed, complete = kernels.key_kernel(keys, np.array(key.fields, dtype=np.int64))
     if sampled is not None:
         complete &= kernels.among_kernel(hashed, hashed[sampled & complete])
-    order = np.flatnonzero(complete).astype(np.int32)
-    order = order[np.argsort(hashed[order], kind="stable")]
-    begin = np.flatnonzero(np.diff(hashed[order], prepend=~hashed[order[:1]]))
+    row = np.flatnonzero(complete).astype(np.uint64)
+    bits = np.uint64(max(len(keys) - 1, 1).bit_length())
+    packed = np.sort((hashed[complete] >> bits << bits) | row)
+    order = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int32)
+    upper = packed >> bits
+    begin = np.flatnonzero(np.diff(upper, prepend=~upper[:1]))
     size = np.diff(np.append(begin, len(order)))
     order = order[np.repeat(size > 1, size)]
     return order, np.concatenate([[0], np.cumsum(size[size > 1])]).astype(np.int64)

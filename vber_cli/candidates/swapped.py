@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vber_cli.arrays import distinct
 from vber_cli.model.similar import Swaps
 from vber_cli.model.types import IntArray, LongArray, Records
 
@@ -27,7 +28,7 @@ def swapped_pairs(records: Records, swaps: Swaps) -> tuple[IntArray, IntArray]:
         low, high = np.minimum(first, second)[row], np.maximum(first, second)[row]
         key = low * int(records.n_values[g]) + high
         found.append(_across(row, key, first[row] == low))
-    packed = np.unique(np.concatenate(found))
+    packed = distinct(np.concatenate(found))
     return (packed >> 32).astype(np.int32), (packed & 0xFFFFFFFF).astype(np.int32)
 
 

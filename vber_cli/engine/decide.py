@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vber_cli.arrays import lex_order, stable_order
 from vber_cli.engine import decide_kernels
 from vber_cli.engine.graph import build_graph
 from vber_cli.engine.start import relabel
@@ -30,7 +31,7 @@ class PairTable:
 
     def __init__(self, a: IntArray, b: IntArray, probability: FloatArray) -> None:
         key = (a.astype(np.int64) << 32) | b
-        order = np.argsort(key, kind="stable")
+        order = np.argsort(key)  # no two alike
         self._key = key[order]
         self._probability = probability[order]
 
@@ -86,7 +87,7 @@ def decide(
         )
         inside = (large[a] >= 0) & (large[a] == large[b])
         ends = np.concatenate([a[inside], b[inside]])
-        order = np.argsort(ends, kind="stable")
+        order = stable_order(ends)
         nbr = np.concatenate([b[inside], a[inside]])[order]
         nbr_gain = np.concatenate([gain[inside], gain[inside]])[order]
         nbr_ptr = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n_records))]).astype(np.int64)
@@ -124,7 +125,7 @@ def membership(label: IntArray, a: IntArray, b: IntArray, probability: FloatArra
     record = np.concatenate([a, b]).astype(np.int64)
     block = np.concatenate([label[b], label[a]]).astype(np.int64)
     p = np.concatenate([probability, probability])
-    order = np.lexsort((block, record))
+    order = lex_order(block, record)
     record, block, p = record[order], block[order], p[order]
     first = np.flatnonzero((np.diff(record, prepend=-1) != 0) | (np.diff(block, prepend=-1) != 0))
     total = np.add.reduceat(p, first) if len(p) else np.zeros(0)

@@ -11,11 +11,14 @@ from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.local_kernels import doubt_of
 from vber_cli.model.similar_kernels import record_levels
 from vber_cli.model.types import FloatArray, IntArray
+from vber_cli.parallel import map_ranges, ranges
+
+_PER_PART = 1 << 15  # pairs
 
 
 @nb.njit(cache=True, nogil=True)
-def _levels_kernel(a, b, model, out):  # type: ignore[no-untyped-def]
-    for i in range(len(a)):
+def _levels_kernel(lo, hi, a, b, model, out):  # type: ignore[no-untyped-def]
+    for i in range(lo, hi):
         record_levels(a[i], b[i], model, out[i])
 
 
@@ -41,23 +44,24 @@ def _evidence_kernel(lo, hi, b, levels, model, link, doubt):  # type: ignore[no-
     score = np.empty(n_classes, np.float64)
     product = np.empty(n_classes, np.float64)
     for i in range(lo, hi):
-        score[:] = 0.0
-        product[:] = model.share
         scaled = False
+        for q in range(n_classes):
+            score[q] = 0.0
+            product[q] = model.share[q]
         for f in range(n_fields):
             level = levels[i, f]
             if level > 3:
                 continue
             given = model.parent[f] >= 0 and levels[i, model.parent[f]] == 0
-            times, rest = 0.0, True  # the factor is the level's times this, and that of a draw anew where it is left
+            copied, times = True, 1.0  # beside a draw anew: how much likelier a copy is than chance
             if level == 0:
                 times = 1.0 / (model.theta_given[b[i], f] if given else model.theta[b[i], f])
             elif given and level < 3:
                 times = model.unrelated[f, level] / model.unrelated_given[f, level]
             else:
-                rest = False
+                copied = False
             for q in range(n_classes):
-                if not rest:
+                if not copied:
                     product[q] *= factor[q, f, level]
                 elif level == 0:
                     product[q] *= factor[q, f, 0] * times + factor[q, f, 3]
@@ -67,27 +71,36 @@ def _evidence_kernel(lo, hi, b, levels, model, link, doubt):  # type: ignore[no-
                     score[q] += math.log(product[q])
                     product[q] = 1.0
                     scaled = True
-        if scaled:
-            for q in range(n_classes):
+        total = 0.0
+        top = -np.inf
+        for q in range(n_classes):
+            total += product[q]
+            if scaled:
                 score[q] += math.log(product[q])
-            top = score.max()
-            link[i] = top + math.log(np.exp(score - top).sum())
+                top = max(top, score[q])
+        if scaled:
+            total = 0.0
+            for q in range(n_classes):
+                total += math.exp(score[q] - top)
+            link[i] = top + math.log(total)
         else:
-            link[i] = math.log(product.sum())
+            link[i] = math.log(total)
         if len(model.relation_odds) > 0:
             doubt[i] = doubt_of(
                 model.theta[b[i]], levels[i], model.relation_odds, model.relation_level, model.unrelated
             )  # fmt: skip
 
 
-def pair_levels(model: BlockModel, a: IntArray, b: IntArray) -> np.ndarray:
+def pair_levels(model: BlockModel, a: IntArray, b: IntArray, threads: int = 1) -> np.ndarray:
     """(P, F) int8 levels of pairs: 0 identical, 1 close, 2 near, 3 other, 9 missing on either side."""
     out = np.empty((len(a), model.codes.shape[1]), np.int8)
-    _levels_kernel(a, b, model, out)
+    map_ranges(lambda lo, hi: _levels_kernel(lo, hi, a, b, model, out), ranges(len(a), _PER_PART), threads)
     return out
 
 
-def pair_evidence(model: BlockModel, b: IntArray, levels: np.ndarray) -> tuple[FloatArray, FloatArray]:
+def pair_evidence(
+    model: BlockModel, b: IntArray, levels: np.ndarray, threads: int = 1
+) -> tuple[FloatArray, FloatArray]:
     """Evidence of pairs in nats.
 
     Parameters
@@ -98,6 +111,8 @@ def pair_evidence(model: BlockModel, b: IntArray, levels: np.ndarray) -> tuple[F
         (P,) the later record of each pair, whose θ counts where the values are identical.
     levels
         (P, F) from `pair_levels`.
+    threads
+        Has no influence on the result.
 
     Returns
     -------
@@ -105,7 +120,9 @@ def pair_evidence(model: BlockModel, b: IntArray, levels: np.ndarray) -> tuple[F
         (P,) log m({a, b}) − log m({a}) − log m({b}) by noise alone, and (P,) the doubt to be taken off it.
     """
     link, doubt = np.empty(len(b)), np.zeros(len(b))
-    _evidence_kernel(0, len(b), b, levels, model, link, doubt)
+    map_ranges(
+        lambda lo, hi: _evidence_kernel(lo, hi, b, levels, model, link, doubt), ranges(len(b), _PER_PART), threads
+    )
     return link, doubt
 
 

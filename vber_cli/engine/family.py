@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from vber_cli.arrays import lex_order
 from vber_cli.engine import cavi
 from vber_cli.engine import cavi_kernels as kernels
 from vber_cli.engine.cavi import FieldCounts, Linkage
@@ -105,7 +106,7 @@ class Family:
         unit, individual = unit[order], individual[order].astype(np.int32)
         kept = support_kernel(self._leads[unit], individual, self._constraints)
         unit, individual = unit[kept], individual[kept]
-        order = np.lexsort((individual, unit))
+        order = lex_order(individual, unit)
         ptr = np.concatenate([[0], np.cumsum(np.bincount(unit, minlength=len(self._leads)))]).astype(np.int64)
         return ptr, individual[order]
 

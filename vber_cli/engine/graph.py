@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vber_cli.arrays import among, lex_order, stable_order
 from vber_cli.engine.component_kernels import capped_kernel, components_kernel
 from vber_cli.engine.partition_kernels import MAX_EXACT
 from vber_cli.model.types import FloatArray, IntArray, LongArray
@@ -69,7 +70,7 @@ def build_graph(a: IntArray, b: IntArray, n_records: int) -> Graph:
     size = size_of_root[root]
     inside = np.flatnonzero(size > 1)
     # by component size, then component, then record: small components of one size lie side by side
-    order = inside[np.lexsort((inside, root[inside], size[inside]))].astype(np.int32)
+    order = inside[lex_order(root[inside], size[inside])].astype(np.int32)
     sizes = size_of_root[root[order]]
     starts = np.flatnonzero(np.concatenate([[True], root[order][1:] != root[order][:-1]])) if len(order) else order
     comp_ptr = np.concatenate([starts, [len(order)]]).astype(np.int64)
@@ -88,7 +89,7 @@ def build_graph(a: IntArray, b: IntArray, n_records: int) -> Graph:
     comp_of_record[order] = np.repeat(np.arange(len(comp_size)), comp_size)
     large = comp_of_record[a] >= n_small
     edge_a, edge_b = a[large], b[large]
-    by_component = np.argsort(comp_of_record[edge_a], kind="stable")
+    by_component = stable_order(comp_of_record[edge_a])
     edge_a, edge_b = edge_a[by_component], edge_b[by_component]
     counts[n_small:] = np.bincount(comp_of_record[edge_a] - n_small, minlength=len(comp_size) - n_small)
     return Graph(
@@ -125,9 +126,9 @@ def with_inner(graph: Graph, a: IntArray, b: IntArray) -> Graph:
     at = graph.pair_ptr[graph.n_small]
     edge_a, edge_b = graph.pair_a[at:], graph.pair_b[at:]
     edges = (np.minimum(edge_a, edge_b).astype(np.int64) << 32) | np.maximum(edge_a, edge_b)
-    other = ~np.isin((first.astype(np.int64) << 32) | second, edges)
+    other = ~among((first.astype(np.int64) << 32) | second, edges)
     first, second = first[other], second[other]
-    order = np.lexsort((second, first, of[first]))
+    order = lex_order(second, first, of[first])
     counts = np.bincount(of[first], minlength=graph.n_components)
     ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return replace(graph, inner_ptr=ptr, inner_a=first[order], inner_b=second[order])

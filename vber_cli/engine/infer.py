@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vber_cli.arrays import n_distinct
 from vber_cli.engine import cavi, hyper
 from vber_cli.engine.block_model import BlockModel, Evidence, block_model
 from vber_cli.engine.cavi import Linkage, blank_records
@@ -115,7 +116,7 @@ def _learn_once(
     """Find candidates with what was learned so far, and learn on."""
     step = settings.checkpoints.step
     now, noise_bic, relation_bic = learned.hyperparameters, learned.noise_bic, learned.relation_bic
-    pairs = with_levels(block_model(records, now.evidence), find_pairs(now))
+    pairs = with_levels(block_model(records, now.evidence), find_pairs(now), settings.threads)
 
     def rounds(most: int, *, watch: bool) -> Hyperparameters:
         return step("rounds", lambda: learn(records, pairs, now, settings, most, watch_databases=watch))
@@ -152,7 +153,7 @@ def learn_on(
         At most so many.
     """
     now = learned.hyperparameters
-    pairs = with_levels(block_model(records, now.evidence), find_pairs(now))
+    pairs = with_levels(block_model(records, now.evidence), find_pairs(now), settings.threads)
     now = settings.checkpoints.step(
         "rounds", lambda: learn(records, pairs, now, settings, max_rounds, watch_databases=True)
     )
@@ -282,19 +283,19 @@ def run_moves(
     found = settings.checkpoints.step("draws", lambda: link_posterior(records, pairs, learned, settings, on_draw))
     n_individuals = settings.occupancy.n_individuals or max(round(learned.occupancy(settings).mean(found.n.mean)), 1)
     model = block_model(records, learned.evidence)
-    graph = split_pairs(model, pairs, learned.log_new).graph
+    graph = split_pairs(model, pairs, learned.log_new, settings.threads).graph
     linkage = None if start == "auto" else STARTS[start](shown[0], n_individuals, settings.seed)
     if settings.occupancy.n_individuals is None:
         # K is the most probable one given n, but never fewer than the individuals that the moves leave
         greedy = greedy_labels(model, learned.log_new, graph, settings.threads)
-        n_individuals = max(n_individuals, len(np.unique(greedy)))
+        n_individuals = max(n_individuals, n_distinct(greedy))
     as_read, prior = shown
     optimum = optimise(
         as_read, prior, model, n_individuals, learned.log_new, graph, (pairs.a, pairs.b), linkage,
         Limits(max_sweeps, tol, settings.threads, settings.checkpoints), on_step,
     )  # fmt: skip
     label = decide(found.a, found.b, found.probability, records.n_records, loss, model.constraints)
-    told = len(np.unique(label[~blank_records(records)]))  # records without values stand alone whatever K is
+    told = n_distinct(label[~blank_records(records)])  # records without values stand alone whatever K is
     if optimum.forced or told > (settings.occupancy.n_individuals or told):
         label = argmax_labels(optimum.fit.linkage, model.constraints)
     mass = float(found.probability.sum())

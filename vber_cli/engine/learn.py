@@ -136,14 +136,14 @@ class PairGraph:
         return first, np.concatenate([graph.pair_b, graph.inner_b, weak.b])
 
 
-def with_levels(model: BlockModel, pairs: tuple[IntArray, IntArray]) -> CandidatePairs:
+def with_levels(model: BlockModel, pairs: tuple[IntArray, IntArray], threads: int = 1) -> CandidatePairs:
     """The pairs with their levels."""
-    return CandidatePairs(pairs[0], pairs[1], pair_levels(model, *pairs))
+    return CandidatePairs(pairs[0], pairs[1], pair_levels(model, *pairs, threads=threads))
 
 
-def log_odds_of(model: BlockModel, pairs: CandidatePairs, log_new: float) -> FloatArray:
+def log_odds_of(model: BlockModel, pairs: CandidatePairs, log_new: float, threads: int = 1) -> FloatArray:
     """(P,) float64: log odds of each pair being a link by itself; of two units, those of their likeliest pair."""
-    link, doubt = pair_evidence(model, pairs.b, pairs.levels)
+    link, doubt = pair_evidence(model, pairs.b, pairs.levels, threads)
     log_odds = link - doubt - log_new + tilt_of(model, pairs.a, pairs.b)
     if not model.constraints.any:
         return log_odds
@@ -158,9 +158,9 @@ def tilt_of(model: BlockModel, a: IntArray, b: IntArray) -> FloatArray:
     return np.where(model.database[a] == model.database[b], model.tilt[model.database[a]], 0.0)
 
 
-def split_pairs(model: BlockModel, pairs: CandidatePairs, log_new: float) -> PairGraph:
+def split_pairs(model: BlockModel, pairs: CandidatePairs, log_new: float, threads: int = 1) -> PairGraph:
     """Build the components of the pairs that are strong enough."""
-    log_odds = log_odds_of(model, pairs, log_new)
+    log_odds = log_odds_of(model, pairs, log_new, threads)
     n_records = len(model.codes)
     strong = (log_odds > EDGE_LOG_ODDS) & ~_rivalled(model, pairs, log_odds)
     if model.constraints.any:
@@ -198,14 +198,16 @@ def _rivalled(model: BlockModel, pairs: CandidatePairs, log_odds: FloatArray) ->
     return np.asarray(clash & (log_odds < np.minimum(best[pairs.a], best[pairs.b]) - _RIVAL))
 
 
-def without_faint(model: BlockModel, pairs: CandidatePairs, log_new: float, occupancy: Occupancy) -> CandidatePairs:
+def without_faint(
+    model: BlockModel, pairs: CandidatePairs, log_new: float, occupancy: Occupancy, threads: int = 1
+) -> CandidatePairs:
     """The pairs above FAINT_LOG_ODDS, or nearly all links' worth of them where they are not many and K is free.
 
     Where the fields say little, the faint pairs hold a good part of the links, and most of those whose values differ:
     noise learned without them would be too little, and so keep them faint. A fixed K below what the data show would
     turn them into links, and learn the noise that makes them some.
     """
-    log_odds = log_odds_of(model, pairs, log_new)
+    log_odds = log_odds_of(model, pairs, log_new, threads)
     if len(pairs) > _MANY_PAIRS or occupancy.n_individuals is not None:
         return pairs.take(log_odds > FAINT_LOG_ODDS)
     order = np.argsort(log_odds, kind="stable")
@@ -307,10 +309,12 @@ def learn(
     `watch_databases` it is asked after every round what the databases show about their own duplicates.
     """
     done, now = settings.checkpoints.begun(start)
-    pairs = without_faint(block_model(records, start.evidence), pairs, start.log_new, settings.occupancy)
+    pairs = without_faint(
+        block_model(records, start.evidence), pairs, start.log_new, settings.occupancy, settings.threads
+    )
     for number in range(done + 1, max_rounds + 1):
         model = block_model(records, now.evidence)
-        split = split_pairs(model, pairs, now.log_new)
+        split = split_pairs(model, pairs, now.log_new, settings.threads)
         found = expectation(model, split, now.log_new, settings, number)
         before = now
         now = update(records, model, split.ends(), now, found, settings, watch_databases=watch_databases)
@@ -334,8 +338,8 @@ def choose_noise(
 ) -> tuple[Hyperparameters, dict[int, float]]:
     """The noise classes that the clear links (probability above one half) show, and the BIC of each number of them."""
     model = block_model(records, now.evidence)
-    near = without_faint(model, pairs, now.log_new, settings.occupancy)
-    split = split_pairs(model, near, now.log_new)
+    near = without_faint(model, pairs, now.log_new, settings.occupancy, settings.threads)
+    split = split_pairs(model, near, now.log_new, settings.threads)
     found = expectation(model, split, now.log_new, settings, 0)
     graph = split.graph
     probability = found.pair_probability[: len(graph.pair_a)]
@@ -382,8 +386,8 @@ def sharpen_relations(
     if now.evidence.relations.n_classes == 0:
         return now
     model = block_model(records, now.evidence)
-    near = without_faint(model, pairs, now.log_new, settings.occupancy)
-    split = split_pairs(model, near, now.log_new)
+    near = without_faint(model, pairs, now.log_new, settings.occupancy, settings.threads)
+    split = split_pairs(model, near, now.log_new, settings.threads)
     found = expectation(model, split, now.log_new, settings, 0)
     a, b = split.ends()
     known = (a.astype(np.int64) << 32) | b

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import logit, ndtr
 
+from vber_cli.arrays import among, lex_order
 from vber_cli.engine.block_model import BlockModel, block_model, with_noise
 from vber_cli.engine.evidence_kernels import pair_levels
 from vber_cli.engine.learn import (
@@ -106,8 +107,8 @@ def link_posterior(
         return _tiny(model, settings.occupancy)
     occupancy = learned.occupancy(settings)
     rng = np.random.default_rng([settings.seed, 20_141])
-    near = without_faint(model, pairs, learned.log_new, occupancy)
-    split = split_pairs(model, near, learned.log_new)
+    near = without_faint(model, pairs, learned.log_new, occupancy, settings.threads)
+    split = split_pairs(model, near, learned.log_new, settings.threads)
     graph, weak = split.graph, split.weak
     a, b = split.ends()
     chains = None
@@ -119,7 +120,7 @@ def link_posterior(
     def pass_over(now: BlockModel, log_new: float, number: int, n_sweeps: int) -> Expectation:
         seed = settings.seed * 7919 + 1000 + number
         found = expect(now, log_new, graph, chains, seed=seed, count=False, n_sweeps=n_sweeps, threads=settings.threads)
-        odds = np.exp(np.minimum(log_odds_of(now, weak, log_new), 50.0))
+        odds = np.exp(np.minimum(log_odds_of(now, weak, log_new, settings.threads), 50.0))
         return add_weak_pairs(found, weak.a, weak.b, odds)
 
     checkpoints = settings.checkpoints
@@ -139,9 +140,9 @@ def link_posterior(
             checkpoints.round_done(number, sums)
     n_made = len(sums.moments)
     probability, alone = sums.probability * (n_draws / n_made), sums.alone * (n_draws / n_made)
-    a, b, probability = _with_faint(model, pairs, learned.log_new, a, b, probability, alone)
+    a, b, probability = _with_faint(model, pairs, learned.log_new, a, b, probability, alone, settings.threads)
     probability = _as_decided(model.constraints, a, b, probability)
-    order = np.lexsort((b, a))
+    order = lex_order(b, a)
     sizes = np.diff(graph.comp_ptr)
     fixed = occupancy.n_individuals
     return LinkPosterior(
@@ -241,7 +242,7 @@ def _noises(
     a, b = pairs
     p = found.pair_probability
     likely = p > _HARDLY
-    levels = pair_levels(model, a[likely], b[likely])
+    levels = pair_levels(model, a[likely], b[likely], settings.threads)
     log_odds = np.minimum(logit(np.minimum(p[likely], 1.0)), _SURE_ODDS)
     return draw_noises(
         model, levels, log_odds, learned.evidence.noise, learned.n, n_draws, rng,
@@ -273,12 +274,13 @@ def _with_faint(
     b: IntArray,
     probability: FloatArray,
     alone: FloatArray,
+    threads: int,
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """The pairs with the candidates added that were too faint to take part, each with its own small probability."""
     known = (a.astype(np.int64) << 32) | b
-    faint = pairs.take(~np.isin((pairs.a.astype(np.int64) << 32) | pairs.b, known))
+    faint = pairs.take(~among((pairs.a.astype(np.int64) << 32) | pairs.b, known))
     more_a, more_b = faint.a, faint.b
-    log_odds = log_odds_of(model, faint, log_new)
+    log_odds = log_odds_of(model, faint, log_new, threads)
     p = alone[more_a] * alone[more_b] / (1.0 + np.exp(-log_odds))
     return np.concatenate([a, more_a]), np.concatenate([b, more_b]), np.concatenate([probability, p])
 

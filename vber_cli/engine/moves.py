@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from vber_cli.arrays import stable_order
 from vber_cli.engine import block_kernels
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
@@ -36,7 +37,7 @@ class Partition:
     def __init__(self, model: BlockModel, log_new: float, graph: Graph, label: IntArray, threads: int) -> None:
         self.label = label
         self._model, self._log_new, self._graph, self._threads = model, log_new, graph, threads
-        self._order = _edge_order(model, graph)
+        self._order = _edge_order(model, graph, threads)
         self._parts = component_parts(graph, 0, graph.n_components)
 
     def merge(self) -> int:
@@ -97,8 +98,9 @@ def symmetrised(elbo: float, n_individuals: int, n_occupied: int) -> float:
     return elbo + math.lgamma(n_individuals + 1) - math.lgamma(n_individuals - n_occupied + 1)
 
 
-def _edge_order(model: BlockModel, graph: Graph) -> np.ndarray:
+def _edge_order(model: BlockModel, graph: Graph, threads: int) -> np.ndarray:
     """(P,) int64: the pairs of each component, by falling evidence."""
-    link, doubt = pair_evidence(model, graph.pair_b, pair_levels(model, graph.pair_a, graph.pair_b))
+    link, doubt = pair_evidence(model, graph.pair_b, pair_levels(model, graph.pair_a, graph.pair_b, threads), threads)
     component = np.repeat(np.arange(graph.n_components), np.diff(graph.pair_ptr))
-    return np.lexsort((doubt - link, component)).astype(np.int64)
+    order = np.argsort(doubt - link, kind="stable")
+    return np.asarray(order[stable_order(component[order])])

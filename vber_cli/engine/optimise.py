@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from vber_cli.arrays import distinct, n_distinct, stable_order
 from vber_cli.engine import cavi
 from vber_cli.engine.block_kernels import blocks_weight_kernel
 from vber_cli.engine.block_model import BlockModel
@@ -154,7 +155,7 @@ def optimise(
         graph = _with_blocks(graph, label)
     begun = loop.bound
     label = loop.kept("moves", lambda: loop.moves(graph, label, greedy=start is None))
-    if len(np.unique(label)) > n_individuals:
+    if n_distinct(label) > n_individuals:
         label = _force(model, pairs, relabel(label), n_individuals)
         if constraints.any:
             return Optimum(loop.settle(fit_in(constraints, label, n_individuals)), loop.bound, True)
@@ -329,7 +330,7 @@ class _Loop:
         linkage = cavi.hard_linkage(self.records, label, self.n_individuals, self.placed)
         counts = cavi.accumulate(self.records, self.prior, linkage, self.limits.threads)
         elbo = cavi.elbo(self.records, self.prior, linkage, counts, threads=self.limits.threads)
-        order = np.argsort(label, kind="stable").astype(np.int32)
+        order = stable_order(label).astype(np.int32)
         ptr = np.concatenate([[0], np.cumsum(np.bincount(label))]).astype(np.int64)
         blocks = map_ranges(
             lambda lo, hi: blocks_weight_kernel(ptr[lo : hi + 1], order, self.model),
@@ -353,7 +354,7 @@ def _with_blocks(graph: Graph, label: IntArray) -> Graph:
     other = np.flatnonzero(first != np.arange(len(label))).astype(np.int32)
     a = np.concatenate([graph.pair_a, first[other]])
     b = np.concatenate([graph.pair_b, other])
-    key = np.unique((np.minimum(a, b).astype(np.int64) << 32) | np.maximum(a, b))
+    key = distinct((np.minimum(a, b).astype(np.int64) << 32) | np.maximum(a, b))
     return build_graph((key >> 32).astype(np.int32), (key & 0xFFFFFFFF).astype(np.int32), len(label))
 
 

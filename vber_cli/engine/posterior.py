@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vber_cli.arrays import stable_order
 from vber_cli.engine import block_kernels, component_kernels, partition_kernels
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.graph import Graph
@@ -246,7 +247,7 @@ def count_weak_pairs(model: BlockModel, found: Expectation, a: IntArray, b: IntA
     """Add the statistics of the weak pairs (a, b), whose probabilities stand at the end of those found."""
     if len(a) == 0:
         return
-    order = np.argsort(b, kind="stable")  # a record's repeats are added to by one thread only
+    order = stable_order(b)  # a record's repeats are added to by one thread only
     later = b[order]
     at = np.linspace(0, len(b) - 1, _parts(len(b)) + 1).astype(np.int64)[1:-1]
     cuts = np.searchsorted(later, later[at], side="left")

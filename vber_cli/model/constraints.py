@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vber_cli.arrays import distinct
 from vber_cli.model.constraints_kernels import standing_kernel
 from vber_cli.model.types import IntArray, LongArray
 
@@ -59,7 +60,7 @@ class Constraints(NamedTuple):
 
     def standing(self, a: IntArray, b: IntArray) -> np.ndarray:
         """(P,) int8 of pairs: 1 must be one individual, −1 cannot be, 0 free."""
-        return np.asarray(standing_kernel(a, b, self))
+        return np.asarray(standing_kernel(a, b, self)) if self.any else np.zeros(len(a), np.int8)
 
     def listed(self, a: IntArray, b: IntArray) -> np.ndarray:
         """(P,) int8, the same by the lists of pairs alone, which say who is who.
@@ -145,7 +146,7 @@ def make_constraints(
     _check_listed(lead, cannot)
     _check_databases(mate_ptr, mate, database, sole, within_only=within_only)
     u, v = lead[cannot[0]].astype(np.int64), lead[cannot[1]].astype(np.int64)
-    keys = np.unique(np.concatenate([(u << 32) | v, (v << 32) | u]))
+    keys = distinct(np.concatenate([(u << 32) | v, (v << 32) | u]))
     cannot_ptr = np.concatenate([[0], np.cumsum(np.bincount(keys >> 32, minlength=n))]).astype(np.int64)
     return Constraints(
         lead,
@@ -231,7 +232,7 @@ def allowed_pairs(constraints: Constraints, pairs: tuple[IntArray, IntArray]) ->
         members = _unit(constraints, unit)
         i, j = np.triu_indices(len(members), 1)
         keys.append((members[i] << 32) | members[j])
-    packed = np.unique(np.concatenate(keys))
+    packed = distinct(np.concatenate(keys))
     return (packed >> 32).astype(np.int32), (packed & 0xFFFFFFFF).astype(np.int32)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from vber_cli.arrays import distinct
 from vber_cli.encode.codebook import Codebook
 from vber_cli.engine.cavi import FieldCounts, Linkage
 from vber_cli.io import schema
@@ -250,7 +251,7 @@ def individual_table(
     n, n_fields = len(ids), len(codebook.fields)
     size = np.bincount(label, minlength=n)
     n_databases = int(db_of_record.max(initial=0)) + 1
-    both = np.unique(label.astype(np.int64) * n_databases + db_of_record)
+    both = distinct(label.astype(np.int64) * n_databases + db_of_record)
     in_databases = np.bincount(both // n_databases, minlength=n)
     confidence = np.bincount(label, weights=probability, minlength=n) / np.maximum(size, 1)
     order = np.argsort(ids, kind="stable")

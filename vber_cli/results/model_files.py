@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from vber_cli.arrays import distinct, n_distinct
 from vber_cli.encode.codebook import Encoded
 from vber_cli.encode.comparison import Comparison
 from vber_cli.engine.block_model import Evidence
@@ -120,7 +121,7 @@ def _names(codes: np.ndarray, names: tuple[str, ...]) -> pa.DictionaryArray:
 def _once(*columns: np.ndarray) -> tuple[np.ndarray, ...]:
     """The different rows of columns of codes, of which −1 is the least, sorted by the first, then the next."""
     sizes = tuple(int(column.max(initial=-1)) + 2 for column in columns)
-    key = np.unique(np.ravel_multi_index(tuple(column + 1 for column in columns), sizes))
+    key = distinct(np.ravel_multi_index(tuple(column + 1 for column in columns), sizes))
     return tuple(part - 1 for part in np.unravel_index(key, sizes))
 
 
@@ -131,7 +132,7 @@ def _value_table(f: int, names: tuple[str, ...], encoded: Encoded, compared: Com
     value, form = value[seen], compared.records.codes[seen, f].astype(np.int64)
     everywhere = np.full(len(value), -1)
     database, value_once, form_once = _once(everywhere, value, form)
-    if len(np.unique(value_once)) < len(value_once):
+    if n_distinct(value_once) < len(value_once):
         database, value_once, form_once = _once(encoded.records.db_of_record[seen].astype(np.int64), value, form)
     value, form = value_once, form_once
     theta = prior.base[prior.value_ptr[f] + np.maximum(form, 0)] if len(form) else np.zeros(0)

@@ -11,7 +11,7 @@ from vber_cli.engine.local_kernels import add_stats, compare_kernel, predictive,
 from vber_cli.engine.unit_kernels import local_units, possible_blocks
 
 MAX_EXACT = 8  # components of at most so many records are summed over all their partitions
-_NOTABLE = 1e-9  # weak pairs less probable than this leave no trace in the statistics
+_NOTABLE = 1e-7  # weak pairs less probable than this leave no trace in the statistics
 _POSSIBLE = 1e-12  # blocks less probable than this leave no trace in the statistics
 
 

@@ -239,7 +239,8 @@ def predictive(case, r, earlier):
     """log p(x_r | earlier) − log p(x_r), less the doubt."""
     if not len(earlier):
         return 0.0
-    return np.logaddexp.reduce(class_scores(case, r, earlier)) - np.mean([case.doubt[r, s] for s in earlier])
+    doubt = np.logaddexp.reduce([case.doubt[r, s] for s in earlier]) - np.log(len(earlier))
+    return np.logaddexp.reduce(class_scores(case, r, earlier)) - doubt
 
 
 def block_weight(case, block):

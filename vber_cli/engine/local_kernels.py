@@ -6,7 +6,7 @@ built by the chain rule over its records in ascending order. Given n earlier mem
 at level l from the record's value x, a record's factor is
     Σ_q share_q Π_f [α_qf + k_0 μ_qf0 / θ_f(x) + Σ_{l=1,2} k_l μ_qfl / u_fl] / (α_qf + n),
 times e^τ where an earlier member is of the same database (`model.presence`), less the doubt that it is related and not
-the same: the mean over the members of log(1 + Σ_c odds_c LR_c). With one class of exact copies, no tilt and no
+the same: the log of the mean over the members of 1 + Σ_c odds_c LR_c. With one class of exact copies, no tilt and no
 relations this is the paper's exact marginal (model.md sections 2, 5 and 6).
 
 Statistics of the noise, for `engine.hyper`: `stats` (Q, F, 4 + DEPTH) holds, per class and field, fresh draws, copies
@@ -175,9 +175,13 @@ def predictive(i, members, n_members, records, levels, doubt, model, work):  # t
     )  # fmt: skip
     score = _score_classes(model.alpha, model.copy, model.share, part)
     off = 0.0
-    for p in range(n_members):
-        off += doubt[i, members[p]]
-    off /= n_members
+    if len(model.relation_odds) > 0:
+        for p in range(n_members):
+            off = max(off, doubt[i, members[p]])
+        total = 0.0
+        for p in range(n_members):
+            total += math.exp(doubt[i, members[p]] - off)
+        off += math.log(total / n_members)
     if len(model.tilt) > 0:
         for p in range(n_members):
             if model.database[records[members[p]]] == model.database[r]:

@@ -18,16 +18,15 @@ def model_of(case):
 
 
 class Local:
-    """What the local kernels need of a component: records, levels, doubts, model and scratch space."""
+    """What the local kernels need of a component: records, levels, model and scratch space."""
 
     def __init__(self, model, members):
         self.records = np.asarray(members, np.int32)
         m = len(self.records)
         self.levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
-        self.doubt = np.zeros((m, m))
-        compare_kernel(self.records, model, self.levels, self.doubt)
+        compare_kernel(self.records, model, self.levels)
         self.units = local_units(self.records, model.constraints)
-        self.args = (self.records, self.levels, self.doubt, model, scratch(model))
+        self.args = (self.records, self.levels, model, scratch(model))
 
 
 def all_pairs(n):

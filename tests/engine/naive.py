@@ -109,15 +109,6 @@ class Case:
                     out[i, j, f] = level_of(self, f, v, w)
         return out
 
-    @cached_property
-    def doubt(self):
-        """(N, N) doubt of all pairs."""
-        out = np.zeros((self.n, self.n))
-        for i in range(self.n if len(self.relations.odds) else 0):
-            for j in range(i):
-                out[i, j] = out[j, i] = doubt_of(self, i, self.levels[i, j])
-        return out
-
     @property
     def alpha_by_field(self):
         """A_f = α_f θ_f, a list over fields."""
@@ -128,7 +119,7 @@ class Case:
         """The same with some parts replaced; noise changes nothing that is looked up once."""
         out = replace(self, **changes)
         if set(changes) == {"noise"}:
-            assert len(self.levels) == len(self.doubt) == len(self.theta_given)
+            assert len(self.levels) == len(self.theta_given)
             assert len(self.unrelated) == self.records.n_fields
             out.__dict__.update(self.__dict__ | changes)
         return out
@@ -196,17 +187,34 @@ def level_of(case, f, v, w):
     return case.near.get((f, v, w), case.near.get((f, w, v), 3))
 
 
+def log_ratio(case, level, r, f, at):
+    """How much likelier than chance a level of record r's value is for relatives, whose levels of it are `level`."""
+    if at > 3:
+        return 0.0
+    return np.log(level[f, at] / (case.theta[r, f] if at == 0 else case.unrelated[f, at]))
+
+
 def doubt_of(case, r, levels):
     """log(1 + Σ_c odds_c LR_c) of a pair at these levels, r being the later record."""
     logs = [0.0]
     for odds, level in zip(case.relations.odds, case.relations.levels, strict=True):
-        ratio = np.log(odds)
-        for f, at in enumerate(levels):
-            if at == 0:
-                ratio += np.log(level[f, 0] / case.theta[r, f])
-            elif at < 4:
-                ratio += np.log(level[f, at] / case.unrelated[f, at])
-        logs.append(ratio)
+        logs.append(np.log(odds) + sum(log_ratio(case, level, r, f, at) for f, at in enumerate(levels)))
+    return logsumexp(logs)
+
+
+def doubt_in(case, r, earlier):
+    """The same beside a block: the mean over its records, of which each shows what it lacks as the others do."""
+    logs = [0.0]
+    for odds, level in zip(case.relations.odds, case.relations.levels, strict=True):
+        for s in earlier:
+            total = np.log(odds / len(earlier))
+            for f in range(case.records.n_fields):
+                shown = [at for at in case.levels[r, earlier, f].tolist() if at < 4]
+                if case.levels[r, s, f] < 4:
+                    total += log_ratio(case, level, r, f, case.levels[r, s, f])
+                elif shown:
+                    total += np.log(np.mean([np.exp(log_ratio(case, level, r, f, at)) for at in shown]))
+            logs.append(total)
     return logsumexp(logs)
 
 
@@ -239,8 +247,7 @@ def predictive(case, r, earlier):
     """log p(x_r | earlier) − log p(x_r), less the doubt."""
     if not len(earlier):
         return 0.0
-    doubt = np.logaddexp.reduce([case.doubt[r, s] for s in earlier]) - np.log(len(earlier))
-    return np.logaddexp.reduce(class_scores(case, r, earlier)) - doubt
+    return np.logaddexp.reduce(class_scores(case, r, earlier)) - doubt_in(case, r, list(earlier))
 
 
 def block_weight(case, block):

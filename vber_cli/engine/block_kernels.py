@@ -58,8 +58,8 @@ def merge_kernel(  # type: ignore[no-untyped-def]
     for c in range(lo, hi):
         records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
         m = len(records)
-        levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
-        compare_kernel(records, model, levels, doubt)
+        levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
+        compare_kernel(records, model, levels)
         _, _, barred = local_units(records, model.constraints)
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
@@ -69,7 +69,7 @@ def merge_kernel(  # type: ignore[no-untyped-def]
         for k in range(m):
             n = members_of(k, head, follow, members)
             sort_first(members, n)
-            weight[k] = block_weight(members, n, records, levels, doubt, model, work)
+            weight[k] = block_weight(members, n, records, levels, model, work)
         again = True
         while again:
             again = False
@@ -87,7 +87,7 @@ def merge_kernel(  # type: ignore[no-untyped-def]
                 members[n : n + n_other] = other[:n_other]
                 n += n_other
                 sort_first(members, n)
-                together = block_weight(members, n, records, levels, doubt, model, work)
+                together = block_weight(members, n, records, levels, model, work)
                 if together - weight[a] - weight[b] - log_new > _GAIN:
                     for p in range(n_other):
                         unlink(other[p], block, head, follow, size)
@@ -110,8 +110,8 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
     for c in range(lo, hi):
         records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
         m = len(records)
-        levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
-        compare_kernel(records, model, levels, doubt)
+        levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
+        compare_kernel(records, model, levels)
         lead, mate, barred = local_units(records, model.constraints)
         nbr_ptr, nbr, _ = neighbours_of(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
@@ -122,12 +122,12 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
             if not leads(i, lead):
                 continue
             home = block[i]
-            alone = log_new + unit_alone(i, mate, members, records, levels, doubt, model, work)
+            alone = log_new + unit_alone(i, mate, members, records, levels, model, work)
             here = alone
             unlink_unit(i, mate, block, head, follow, size)
             if size[home] > 0:
                 n = members_of(home, head, follow, members)
-                here = unit_joining(i, mate, members, n, records, levels, doubt, model, work)
+                here = unit_joining(i, mate, members, n, records, levels, model, work)
             best, to = here, home
             if size[home] > 0 and alone > best:
                 best, to = alone, -1
@@ -140,7 +140,7 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
                     n = members_of(k, head, follow, members)
                     if bars(i, members, n, barred):
                         continue
-                    score = unit_joining(i, mate, members, n, records, levels, doubt, model, work)
+                    score = unit_joining(i, mate, members, n, records, levels, model, work)
                     if score > best:
                         best, to = score, k
                 x = following(x, mate)
@@ -165,8 +165,8 @@ def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type:
         m = len(records)
         if m < 3:
             continue
-        levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
-        compare_kernel(records, model, levels, doubt)
+        levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
+        compare_kernel(records, model, levels)
         lead, mate, _ = local_units(records, model.constraints)
         block, head = np.empty(m, np.int32), np.empty(m, np.int32)
         follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
@@ -183,7 +183,7 @@ def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type:
                 for q in range(p + 1, min(n, 64)):
                     if len(lead) > 0 and lead[members[p]] == lead[members[q]]:
                         continue
-                    score = predictive(members[q], one, 1, records, levels, doubt, model, work)
+                    score = predictive(members[q], one, 1, records, levels, model, work)
                     if score < worst:
                         worst, at_a, at_b = score, p, q
             if worst == np.inf:
@@ -196,17 +196,17 @@ def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type:
                 i = members[p]
                 if i == a or i == b or not leads(i, lead):
                     continue
-                with_one = unit_fit(i, mate, one, n_one, records, levels, doubt, model, work)
-                with_two = unit_fit(i, mate, two, n_two, records, levels, doubt, model, work)
+                with_one = unit_fit(i, mate, one, n_one, records, levels, model, work)
+                with_two = unit_fit(i, mate, two, n_two, records, levels, model, work)
                 if with_one >= with_two:
                     n_one = append_unit(i, mate, one, n_one)
                 else:
                     n_two = append_unit(i, mate, two, n_two)
             sort_first(one, n_one)
             sort_first(two, n_two)
-            gain = log_new - block_weight(members, n, records, levels, doubt, model, work)
-            gain += block_weight(one, n_one, records, levels, doubt, model, work)
-            gain += block_weight(two, n_two, records, levels, doubt, model, work)
+            gain = log_new - block_weight(members, n, records, levels, model, work)
+            gain += block_weight(one, n_one, records, levels, model, work)
+            gain += block_weight(two, n_two, records, levels, model, work)
             if gain > _GAIN:
                 to = free_block(k, size)
                 for p in range(n_two):
@@ -219,7 +219,7 @@ def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type:
 
 @leaf
 def _split_merge(  # type: ignore[no-untyped-def]
-    a, b, hint, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow, size, stream,
+    a, b, hint, records, levels, model, lead, mate, barred, log_new, block, head, follow, size, stream,
     members, one, two, work,
 ):  # fmt: skip
     """One split–merge proposal for the blocks of a and b, accepted by Metropolis–Hastings.
@@ -250,8 +250,8 @@ def _split_merge(  # type: ignore[no-untyped-def]
         i = members[p]
         if i == a or i == b or not leads(i, lead):
             continue
-        with_one = unit_fit(i, mate, one, n_one, records, levels, doubt, model, work)
-        with_two = unit_fit(i, mate, two, n_two, records, levels, doubt, model, work)
+        with_one = unit_fit(i, mate, one, n_one, records, levels, model, work)
+        with_two = unit_fit(i, mate, two, n_two, records, levels, model, work)
         log_p = -math.log1p(math.exp(min(with_two - with_one, 700.0)))
         log_not = -math.log1p(math.exp(min(with_one - with_two, 700.0)))
         first = block[i] == ka if merging else math.log(max(next_uniform(stream), 1e-300)) < log_p
@@ -264,9 +264,9 @@ def _split_merge(  # type: ignore[no-untyped-def]
     sort_first(one, n_one)
     sort_first(two, n_two)
     sort_first(members, n)
-    ratio = log_new - log_q - block_weight(members, n, records, levels, doubt, model, work)
-    ratio += block_weight(one, n_one, records, levels, doubt, model, work)
-    ratio += block_weight(two, n_two, records, levels, doubt, model, work)
+    ratio = log_new - log_q - block_weight(members, n, records, levels, model, work)
+    ratio += block_weight(one, n_one, records, levels, model, work)
+    ratio += block_weight(two, n_two, records, levels, model, work)
     if merging:
         ratio = -ratio
     if math.log(max(next_uniform(stream), 1e-300)) >= ratio:
@@ -279,7 +279,7 @@ def _split_merge(  # type: ignore[no-untyped-def]
 
 @leaf
 def _swap(  # type: ignore[no-untyped-def]
-    records, levels, doubt, model, lead, mate, barred, block, head, follow, size, stream, one, two, work
+    records, levels, model, lead, mate, barred, block, head, follow, size, stream, one, two, work
 ):
     """Propose that two units which cannot be together change places, by Metropolis–Hastings.
 
@@ -294,8 +294,8 @@ def _swap(  # type: ignore[no-untyped-def]
     n_one, n_two = members_of(ku, head, follow, one), members_of(kv, head, follow, two)
     sort_first(one, n_one)
     sort_first(two, n_two)
-    gain = -block_weight(one, n_one, records, levels, doubt, model, work)
-    gain -= block_weight(two, n_two, records, levels, doubt, model, work)
+    gain = -block_weight(one, n_one, records, levels, model, work)
+    gain -= block_weight(two, n_two, records, levels, model, work)
     unlink_unit(u, mate, block, head, follow, size)
     unlink_unit(v, mate, block, head, follow, size)
     n_one, n_two = members_of(ku, head, follow, one), members_of(kv, head, follow, two)
@@ -303,8 +303,8 @@ def _swap(  # type: ignore[no-untyped-def]
         n_one, n_two = append_unit(v, mate, one, n_one), append_unit(u, mate, two, n_two)
         sort_first(one, n_one)
         sort_first(two, n_two)
-        gain += block_weight(one, n_one, records, levels, doubt, model, work)
-        gain += block_weight(two, n_two, records, levels, doubt, model, work)
+        gain += block_weight(one, n_one, records, levels, model, work)
+        gain += block_weight(two, n_two, records, levels, model, work)
         if math.log(max(next_uniform(stream), 1e-300)) < gain:
             ku, kv = kv, ku
     insert_unit(u, ku, mate, block, head, follow, size)
@@ -313,7 +313,7 @@ def _swap(  # type: ignore[no-untyped-def]
 
 @leaf
 def _gibbs_sweep(  # type: ignore[no-untyped-def]
-    order, nbr_ptr, nbr, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow, size, stream,
+    order, nbr_ptr, nbr, records, levels, model, lead, mate, barred, log_new, block, head, follow, size, stream,
     members, option, score, work,
 ):  # fmt: skip
     """Draw every unit's block given the others, in random order.
@@ -331,7 +331,7 @@ def _gibbs_sweep(  # type: ignore[no-untyped-def]
         home = block[i]
         n_options = 1
         option[0] = -1
-        score[0] = log_new + unit_alone(i, mate, members, records, levels, doubt, model, work)
+        score[0] = log_new + unit_alone(i, mate, members, records, levels, model, work)
         unlink_unit(i, mate, block, head, follow, size)
         reachable = size[home] == 0
         x = i
@@ -354,7 +354,7 @@ def _gibbs_sweep(  # type: ignore[no-untyped-def]
                 if bars(i, members, n, barred):
                     continue
                 option[n_options] = k
-                score[n_options] = unit_joining(i, mate, members, n, records, levels, doubt, model, work)
+                score[n_options] = unit_joining(i, mate, members, n, records, levels, model, work)
                 n_options += 1
             x = -1 if everyone else following(x, mate)
         to = home
@@ -391,7 +391,7 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
     stream = np.zeros(1, np.uint64)
     work = scratch(model)
     for c in range(lo, hi):
-        records, levels, doubt = compared(comps, c)
+        records, levels = compared(comps, c)
         m = len(records)
         lead, mate, barred = local_units(records, model.constraints)
         nbr_ptr, nbr, ends = neighbours_of(
@@ -407,7 +407,7 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
         stream[0] = mix64(np.uint64(seed) ^ mix64(np.uint64(records[0] + 1)))
         for sweep in range(n_burn + n_keep):
             _gibbs_sweep(
-                order, nbr_ptr, nbr, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow,
+                order, nbr_ptr, nbr, records, levels, model, lead, mate, barred, log_new, block, head, follow,
                 size, stream, members, option, score, work,
             )  # fmt: skip
             for _ in range(max(1, m // 8)):
@@ -416,13 +416,13 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
                 if next_uniform(stream) < 0.5:
                     a, b = b, a
                 _split_merge(
-                    a, b, e, records, levels, doubt, model, lead, mate, barred, log_new, block, head, follow, size,
+                    a, b, e, records, levels, model, lead, mate, barred, log_new, block, head, follow, size,
                     stream, members, one, two, work,
                 )  # fmt: skip
             if len(barred) > 0:
                 for _ in range(m):
                     _swap(
-                        records, levels, doubt, model, lead, mate, barred, block, head, follow, size, stream,
+                        records, levels, model, lead, mate, barred, block, head, follow, size, stream,
                         one, two, work,
                     )  # fmt: skip
             if sweep < n_burn:
@@ -443,9 +443,7 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
             if count and size[k] > 1:
                 n = members_of(k, head, follow, members)
                 sort_first(members, n)
-                add_stats(
-                    members, n, weight * n_keep, records, levels, doubt, model, work, stats, class_weight, repeats
-                )
+                add_stats(members, n, weight * n_keep, records, levels, model, work, stats, class_weight, repeats)
         publish_labels(records, label, block)
 
 
@@ -458,7 +456,7 @@ def blocks_weight_kernel(block_ptr, block_record, model):  # type: ignore[no-unt
         records = block_record[block_ptr[k] : block_ptr[k + 1]]
         m = len(records)
         if m > 1:
-            levels, doubt = np.zeros((m, m, model.codes.shape[1]), np.int8), np.zeros((m, m))
-            compare_kernel(records, model, levels, doubt)
-            out[k] = block_weight(np.arange(m).astype(np.int32), m, records, levels, doubt, model, work)
+            levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
+            compare_kernel(records, model, levels)
+            out[k] = block_weight(np.arange(m).astype(np.int32), m, records, levels, model, work)
     return out

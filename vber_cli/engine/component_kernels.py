@@ -9,7 +9,7 @@ import numpy as np
 
 from vber_cli.engine.leaf_kernels import leaf
 from vber_cli.engine.local_kernels import compare_kernel
-from vber_cli.model.types import FloatArray, IntArray, LongArray
+from vber_cli.model.types import IntArray, LongArray
 
 
 class Compared(NamedTuple):
@@ -21,8 +21,8 @@ class Compared(NamedTuple):
         The components, their edges, and further pairs whose probability is wanted.
     square_ptr
         (C + 1,) int64: where the squares of pairs of each component begin; empty for those not compared.
-    levels, doubt
-        (S, F) int8 and (S,) float64: what `compare_kernel` finds, row by row of each square.
+    levels
+        (S, F) int8: what `compare_kernel` finds, row by row of each square.
     """
 
     comp_ptr: LongArray
@@ -35,25 +35,23 @@ class Compared(NamedTuple):
     inner_b: IntArray
     square_ptr: LongArray
     levels: np.ndarray
-    doubt: FloatArray
 
 
 @nb.njit(cache=True, nogil=True)
 def compared(comps, c):  # type: ignore[no-untyped-def]
-    """The records of component c, their levels (m, m, F) and doubts (m, m)."""
+    """The records of component c, their levels (m, m, F)."""
     records = comps.comp_record[comps.comp_ptr[c] : comps.comp_ptr[c + 1]]
     m = len(records)
     lo, hi = comps.square_ptr[c], comps.square_ptr[c + 1]
-    levels = comps.levels[lo:hi].reshape((m, m, comps.levels.shape[1]))
-    return records, levels, comps.doubt[lo:hi].reshape((m, m))
+    return records, comps.levels[lo:hi].reshape((m, m, comps.levels.shape[1]))
 
 
 @nb.njit(cache=True, nogil=True)
 def compare_components_kernel(lo, hi, comps, model):  # type: ignore[no-untyped-def]
-    """Fill `comps.levels` and `comps.doubt` of components lo..hi-1."""
+    """Fill `comps.levels` of components lo..hi-1."""
     for c in range(lo, hi):
-        records, levels, doubt = compared(comps, c)
-        compare_kernel(records, model, levels, doubt)
+        records, levels = compared(comps, c)
+        compare_kernel(records, model, levels)
 
 
 @leaf

@@ -6,8 +6,9 @@ built by the chain rule over its records in ascending order. Given n earlier mem
 at level l from the record's value x, a record's factor is
     Σ_q share_q Π_f [α_qf + k_0 μ_qf0 / θ_f(x) + Σ_{l=1,2} k_l μ_qfl / u_fl] / (α_qf + n),
 times e^τ where an earlier member is of the same database (`model.presence`), less the doubt that it is related and not
-the same: the log of the mean over the members of 1 + Σ_c odds_c LR_c. With one class of exact copies, no tilt and no
-relations this is the paper's exact marginal (model.md sections 2, 5 and 6).
+the same: the log of the mean over the members of 1 + Σ_c odds_c LR_c, in which a value that a member does not show
+counts as the others' do on average. With one class of exact copies, no tilt and no relations this is the paper's exact
+marginal (model.md sections 2, 5 and 6).
 
 Statistics of the noise, for `engine.hyper`: `stats` (Q, F, 4 + DEPTH) holds, per class and field, fresh draws, copies
 at levels 0, 1 and 2, and then how often a value was shown with n = 1, 2, … earlier ones; `class_weight` (Q,) counts
@@ -74,23 +75,14 @@ def doubt_of(theta, levels, odds, relation_level, unrelated):  # type: ignore[no
 
 
 @leaf
-def compare_kernel(records, model, levels, doubt):  # type: ignore[no-untyped-def]
-    """Fill levels (m, m, F) int8 and doubt (m, m) float64 for all pairs of the records."""
+def compare_kernel(records, model, levels):  # type: ignore[no-untyped-def]
+    """Fill levels (m, m, F) int8 for all pairs of the records."""
     m, n_fields = len(records), model.codes.shape[1]
-    theta, odds = model.theta, model.relation_odds
     for i in range(m):
-        r = records[i]
         for j in range(i):
-            s = records[j]
-            record_levels(r, s, model, levels[i, j])
+            record_levels(records[i], records[j], model, levels[i, j])
             for f in range(n_fields):
                 levels[j, i, f] = levels[i, j, f]
-            if len(odds) > 0:
-                doubt[i, j] = doubt_of(theta[r], levels[i, j], odds, model.relation_level, model.unrelated)
-                doubt[j, i] = doubt[i, j]
-            else:
-                doubt[i, j] = 0.0
-                doubt[j, i] = 0.0
 
 
 @nb.njit(cache=True, nogil=True)
@@ -117,6 +109,50 @@ def _count_levels(i, members, n_members, levels, part):  # type: ignore[no-untyp
                 part[3, f] += 1.0
                 if level < 3:
                     part[level, f] += 1.0
+
+
+@leaf
+def _doubt_in(i, members, n_members, levels, theta, odds, relation_level, unrelated, part):  # type: ignore[no-untyped-def]
+    """`doubt_of` record i beside the members counted in `part`, each as likely to show whom it is related to.
+
+    What a member does not show, it is taken to share with the others.
+    """
+    if n_members == 1:
+        return doubt_of(theta, levels[i, members[0]], odds, relation_level, unrelated)
+    total = 1.0
+    for c in range(len(odds)):
+        for f in range(len(theta)):
+            n = part[3, f]
+            part[5, f] = 1.0
+            if n > 0:
+                shown = part[0, f] * relation_level[c, f, 0] / theta[f]
+                left = n - part[0, f]
+                for level in range(1, 3):
+                    if part[level, f] > 0:
+                        shown += part[level, f] * relation_level[c, f, level] / unrelated[f, level]
+                        left -= part[level, f]
+                if left > 0:
+                    shown += left * relation_level[c, f, 3] / unrelated[f, 3]
+                part[5, f] = shown / n
+        for p in range(n_members):
+            log_ratio = 0.0
+            ratio = odds[c] / n_members
+            for f in range(len(theta)):
+                level = levels[i, members[p], f]
+                if level == 0:
+                    ratio *= relation_level[c, f, 0] / theta[f]
+                elif level < 4:
+                    ratio *= relation_level[c, f, level] / unrelated[f, level]
+                else:
+                    ratio *= part[5, f]
+                if ratio > 1e200 or ratio < 1e-200:
+                    log_ratio += math.log(ratio)
+                    ratio = 1.0
+            if log_ratio == 0.0:
+                total += min(ratio, 1e260)
+            else:
+                total += math.exp(min(log_ratio + math.log(ratio), 600.0))
+    return math.log(total)
 
 
 @inlined_leaf
@@ -163,25 +199,30 @@ def _score_classes(alpha, copy, share, part):  # type: ignore[no-untyped-def]
 
 
 @inlined_leaf
-def predictive(i, members, n_members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
+def predictive(i, members, n_members, records, levels, model, work):  # type: ignore[no-untyped-def]
     """log p(x_i | members) − log p(x_i | no one), the doubt taken off; leaves its parts in `work`."""
     if n_members == 0:
         return 0.0
     r = records[i]
     part = work.part
     _count_levels(i, members, n_members, levels, part)
+    off = 0.0
+    if len(model.relation_odds) > 0:
+        off = _doubt_in(
+            i,
+            members,
+            n_members,
+            levels,
+            model.theta[r],
+            model.relation_odds,
+            model.relation_level,
+            model.unrelated,
+            part,
+        )
     _weigh_copies(
         model.theta[r], model.theta_given[r], model.unrelated, model.unrelated_given, model.parent, part
     )  # fmt: skip
     score = _score_classes(model.alpha, model.copy, model.share, part)
-    off = 0.0
-    if len(model.relation_odds) > 0:
-        for p in range(n_members):
-            off = max(off, doubt[i, members[p]])
-        total = 0.0
-        for p in range(n_members):
-            total += math.exp(doubt[i, members[p]] - off)
-        off += math.log(total / n_members)
     if len(model.tilt) > 0:
         for p in range(n_members):
             if model.database[records[members[p]]] == model.database[r]:
@@ -200,11 +241,11 @@ def _block_key(members, n_members, records):  # type: ignore[no-untyped-def]
 
 
 @leaf
-def _sum_chain(key, members, n_members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
+def _sum_chain(key, members, n_members, records, levels, model, work):  # type: ignore[no-untyped-def]
     """Λ of a block with ascending members, by the chain rule; remembered."""
     total = 0.0
     for p in range(1, n_members):
-        total += predictive(members[p], members, p, records, levels, doubt, model, work)
+        total += predictive(members[p], members, p, records, levels, model, work)
     at = np.int64(key & np.uint64(_KEPT - 1))
     work.block[at] = key
     work.weight[at] = total
@@ -212,7 +253,7 @@ def _sum_chain(key, members, n_members, records, levels, doubt, model, work):  #
 
 
 @leaf
-def block_weight(members, n_members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
+def block_weight(members, n_members, records, levels, model, work):  # type: ignore[no-untyped-def]
     """Λ(b), by the chain rule over the members, which ascend (in the paper's model any order gives the same)."""
     if n_members < 2:
         return 0.0
@@ -220,7 +261,7 @@ def block_weight(members, n_members, records, levels, doubt, model, work):  # ty
     at = np.int64(key & np.uint64(_KEPT - 1))
     if work.block[at] == key:
         return work.weight[at]
-    return _sum_chain(key, members, n_members, records, levels, doubt, model, work)
+    return _sum_chain(key, members, n_members, records, levels, model, work)
 
 
 @inlined_leaf
@@ -233,10 +274,10 @@ def _any_order(model):  # type: ignore[no-untyped-def]
 
 
 @inlined_leaf
-def joining(i, members, n, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
+def joining(i, members, n, records, levels, model, work):  # type: ignore[no-untyped-def]
     """Λ(b ∪ {i}) − Λ(b) for the members of b in any order; reorders them, and needs room for one more."""
     if _any_order(model):
-        return predictive(i, members, n, records, levels, doubt, model, work)
+        return predictive(i, members, n, records, levels, model, work)
     key = _block_key(members, n, records)
     at = np.int64(key & np.uint64(_KEPT - 1))
     without = 0.0
@@ -245,7 +286,7 @@ def joining(i, members, n, records, levels, doubt, model, work):  # type: ignore
             without = work.weight[at]
         else:
             sort_first(members, n)
-            without = _sum_chain(key, members, n, records, levels, doubt, model, work)
+            without = _sum_chain(key, members, n, records, levels, model, work)
     key ^= mix64(np.uint64(records[i] + 1))
     at = np.int64(key & np.uint64(_KEPT - 1))
     if work.block[at] == key:
@@ -256,12 +297,12 @@ def joining(i, members, n, records, levels, doubt, model, work):  # type: ignore
         members[at] = members[at - 1]
         at -= 1
     members[at] = i
-    return _sum_chain(key, members, n + 1, records, levels, doubt, model, work) - without
+    return _sum_chain(key, members, n + 1, records, levels, model, work) - without
 
 
 @leaf
 def add_stats(  # type: ignore[no-untyped-def]
-    members, n_members, weight, records, levels, doubt, model, work, stats, class_weight, repeats
+    members, n_members, weight, records, levels, model, work, stats, class_weight, repeats
 ):
     """Add a block's events to the statistics, and to `repeats` (N, F) how far each value is a copy, not a draw."""
     part, alpha, copy = work.part, model.alpha, model.copy
@@ -269,7 +310,7 @@ def add_stats(  # type: ignore[no-untyped-def]
     for p in range(1, n_members):
         i = members[p]
         r = records[i]
-        predictive(i, members, p, records, levels, doubt, model, work)
+        predictive(i, members, p, records, levels, model, work)
         top = part[4, 0]
         for q in range(1, n_classes):
             top = max(top, part[4, q])

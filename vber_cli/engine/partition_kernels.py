@@ -20,19 +20,18 @@ def pair_stats_kernel(a, b, weight, model, stats, class_weight, repeats):  # typ
     """`add_stats` of the pairs (a[i], b[i]), each as a block of two with the weight given."""
     work = scratch(model)
     levels = np.zeros((2, 2, model.codes.shape[1]), np.int8)
-    doubt = np.zeros((2, 2))
     records = np.empty(2, np.int32)
     members = np.array([0, 1], np.int32)
     for i in range(len(a)):
         if weight[i] > _NOTABLE:
             records[0] = min(a[i], b[i])
             records[1] = max(a[i], b[i])
-            compare_kernel(records, model, levels, doubt)
-            add_stats(members, 2, weight[i], records, levels, doubt, model, work, stats, class_weight, repeats)
+            compare_kernel(records, model, levels)
+            add_stats(members, 2, weight[i], records, levels, model, work, stats, class_weight, repeats)
 
 
 @nb.njit(cache=True, nogil=True)
-def _subset_weights(records, levels, doubt, model, work, out, members):  # type: ignore[no-untyped-def]
+def _subset_weights(records, levels, model, work, out, members):  # type: ignore[no-untyped-def]
     """Λ of every subset of the records, indexed by bit mask; IMPOSSIBLE where constraints forbid it as a block."""
     m = len(records)
     out[0] = 0.0
@@ -49,7 +48,7 @@ def _subset_weights(records, levels, doubt, model, work, out, members):  # type:
             if (below >> i) & 1:
                 members[n] = i
                 n += 1
-        out[s] = out[below] + predictive(high, members, n, records, levels, doubt, model, work)
+        out[s] = out[below] + predictive(high, members, n, records, levels, model, work)
     lead, _, barred = local_units(records, model.constraints)
     possible_blocks(m, lead, barred, out)
 
@@ -106,7 +105,6 @@ def enumerate_kernel(  # type: ignore[no-untyped-def]
     square = np.empty(1 << MAX_EXACT)
     members = np.empty(MAX_EXACT, np.int32)
     levels = np.zeros((MAX_EXACT, MAX_EXACT, model.codes.shape[1]), np.int8)
-    doubt = np.zeros((MAX_EXACT, MAX_EXACT))
     work = scratch(model)
     total_mean = 0.0
     total_variance = 0.0
@@ -114,8 +112,8 @@ def enumerate_kernel(  # type: ignore[no-untyped-def]
         records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
         m = len(records)
         full = (1 << m) - 1
-        compare_kernel(records, model, levels, doubt)
-        _subset_weights(records, levels, doubt, model, work, evidence, members)
+        compare_kernel(records, model, levels)
+        _subset_weights(records, levels, model, work, evidence, members)
         _sum_partitions(full, evidence, log_new, log_z, mean, square)
         total_mean += mean[full]
         total_variance += square[full] - mean[full] * mean[full]
@@ -136,7 +134,7 @@ def enumerate_kernel(  # type: ignore[no-untyped-def]
                 for j in range(i + 1, n):
                     pair_probability[base + members[j]] += p
             if count:
-                add_stats(members, n, p, records, levels, doubt, model, work, stats, class_weight, repeats)
+                add_stats(members, n, p, records, levels, model, work, stats, class_weight, repeats)
     return total_mean, total_variance
 
 
@@ -152,9 +150,8 @@ def count_weights_kernel(records, model):  # type: ignore[no-untyped-def]
     members = np.empty(MAX_EXACT, np.int32)
     evidence = np.empty(1 << m)
     levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
-    doubt = np.zeros((m, m))
-    compare_kernel(records, model, levels, doubt)
-    _subset_weights(records, levels, doubt, model, scratch(model), evidence, members)
+    compare_kernel(records, model, levels)
+    _subset_weights(records, levels, model, scratch(model), evidence, members)
     log_z = np.full((1 << m, m + 1), -np.inf)
     log_z[0, 0] = 0.0
     for s in range(1, full + 1):

@@ -76,7 +76,7 @@ def _compared(model: BlockModel, graph: Graph, threads: int) -> component_kernel
     comps = component_kernels.Compared(
         graph.comp_ptr, graph.comp_record, graph.pair_ptr, graph.pair_a, graph.pair_b,
         graph.inner_ptr, graph.inner_a, graph.inner_b,
-        square_ptr, np.zeros((n, model.codes.shape[1]), np.int8), np.zeros(n),
+        square_ptr, np.zeros((n, model.codes.shape[1]), np.int8),
     )  # fmt: skip
     map_ranges(
         lambda lo, hi: component_kernels.compare_components_kernel(lo, hi, comps, model),

@@ -71,43 +71,43 @@ def bars_any(ones, n_ones, others, n_others, barred):  # type: ignore[no-untyped
 
 
 @inlined_leaf
-def unit_joining(i, mate, members, n, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
+def unit_joining(i, mate, members, n, records, levels, model, work):  # type: ignore[no-untyped-def]
     """Λ(b ∪ u) − Λ(b) for the unit u that i leads; reorders the members of b, and needs room for u behind them."""
     if following(i, mate) < 0:
-        return joining(i, members, n, records, levels, doubt, model, work)
+        return joining(i, members, n, records, levels, model, work)
     free = _any_order(model)
     without = 0.0
     if not free:
         sort_first(members, n)
-        without = block_weight(members, n, records, levels, doubt, model, work)
+        without = block_weight(members, n, records, levels, model, work)
     total = 0.0
     at = n
     while i >= 0:
         if free:
-            total += predictive(i, members, at, records, levels, doubt, model, work)
+            total += predictive(i, members, at, records, levels, model, work)
         members[at] = i
         at += 1
         i = mate[i]
     if free:
         return total
     sort_first(members, at)
-    return block_weight(members, at, records, levels, doubt, model, work) - without
+    return block_weight(members, at, records, levels, model, work) - without
 
 
 @leaf
-def unit_alone(i, mate, members, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
+def unit_alone(i, mate, members, records, levels, model, work):  # type: ignore[no-untyped-def]
     """Λ of the unit that i leads, as a block; `members` is overwritten."""
     if following(i, mate) < 0:
         return 0.0
-    return unit_joining(i, mate, members, 0, records, levels, doubt, model, work)
+    return unit_joining(i, mate, members, 0, records, levels, model, work)
 
 
 @leaf
-def unit_fit(i, mate, half, n, records, levels, doubt, model, work):  # type: ignore[no-untyped-def]
+def unit_fit(i, mate, half, n, records, levels, model, work):  # type: ignore[no-untyped-def]
     """Σ of the predictives of the unit's records, one after the other, beside a half; needs room behind it."""
     total = 0.0
     while i >= 0:
-        total += predictive(i, half, n, records, levels, doubt, model, work)
+        total += predictive(i, half, n, records, levels, model, work)
         half[n] = i
         n += 1
         i = following(i, mate)

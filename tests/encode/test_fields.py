@@ -55,7 +55,7 @@ def test_fields_may_be_missing_in_one_database() -> None:
     result = mapped(["name", "age"], ["name"], fields=("name", "Age"))
     assert result.fields == ("name", "Age")
     assert result.column_of == ({"name": "name", "Age": "age"}, {"name": "name"})
-    assert any("'Age' is missing in police" in note for note in result.announcements)
+    assert "police: no column for Age, whose values count as missing there" in result.announcements
 
 
 def test_exclude() -> None:
@@ -122,6 +122,29 @@ def test_no_common_field_lists_the_columns() -> None:
     assert "`vber profile`" in caught.value.fix
     with pytest.raises(InputError, match="and 88 more"):
         mapped([f"c{i}" for i in range(100)], ["x"])
+
+
+def test_columns_that_two_of_three_databases_have_are_fields() -> None:
+    tables = [["name", "Born On", "x"], ["town", "born_on", "name"], ["name", "y", "town"]]
+    found = map_fields(["a", "b", "c"], tables)
+    assert found.fields == ("name", "Born On", "town")
+    assert found.column_of == (
+        {"name": "name", "Born On": "Born On"},
+        {"name": "name", "Born On": "born_on", "town": "town"},
+        {"name": "name", "town": "town"},
+    )
+    assert "a: left out, since in no other database: x" in found.announcements
+    assert "c: no column for Born On, whose values count as missing there" in found.announcements
+
+
+def test_of_names_that_are_alike_in_one_database_only_the_same_are_one_field() -> None:
+    found = map_fields(["a", "b", "c"], [["Name", "name", "z"], ["name", "z"], ["Name", "z"]])
+    assert found.fields == ("Name", "name", "z")
+    assert found.column_of == (
+        {"Name": "Name", "name": "name", "z": "z"},
+        {"name": "name", "z": "z"},
+        {"Name": "Name", "z": "z"},
+    )
 
 
 def test_a_name_that_only_some_databases_have_is_no_hint() -> None:

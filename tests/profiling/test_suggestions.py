@@ -1,4 +1,4 @@
-"""Suggested --map and --fields."""
+"""Suggested --map."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_columns_of_the_same_values_get_the_name_that_most_use(rng):
     found, swaps = columns.suggested()
     assert [one.option for one in found.maps] == ["police:family=surname"]
     assert found.maps[0].value_overlap > 0.8
-    assert (found.fields, swaps) == ((), [])
+    assert swaps == []
 
 
 def test_of_equally_frequent_names_the_first_counts(rng):
@@ -42,7 +42,6 @@ def test_of_equally_frequent_names_the_first_counts(rng):
     columns.add(1, "born", 1)
     found, _ = columns.suggested()
     assert [one.option for one in found.maps] == ["police:born=dob"]
-    assert found.fields == ("dob",)  # the registry has none
 
 
 def test_a_database_gives_one_column_to_a_field(rng):
@@ -61,7 +60,6 @@ def test_what_an_option_named_is_kept(rng):
     columns.add(2, "ort", 1, field="place", settled=True)
     found, _ = columns.suggested()
     assert [one.option for one in found.maps] == ["clinic:town=place", "police:city=place"]
-    assert found.fields == ()
 
 
 def test_two_fields_that_options_named_stay_apart(rng):
@@ -71,7 +69,7 @@ def test_two_fields_that_options_named_stay_apart(rng):
     assert columns.suggested()[0].maps == ()
 
 
-def test_a_column_that_some_database_lacks_is_named_in_fields(rng):
+def test_columns_of_one_name_in_two_databases_need_no_map(rng):
     columns = Columns(rng)
     for database in range(3):
         columns.add(database, "town", 2, field="town")
@@ -80,7 +78,6 @@ def test_a_column_that_some_database_lacks_is_named_in_fields(rng):
     columns.add(1, "height", 3)
     found, _ = columns.suggested()
     assert found.maps == ()
-    assert found.fields == ("town", "sex")
 
 
 def test_swapped_names(rng):
@@ -110,7 +107,7 @@ def test_suggestions_are_options_that_the_mapping_takes(rng):
 
 def test_no_columns():
     found, swaps = suggest([], ["a"])
-    assert (found.maps, found.fields, swaps) == ((), (), [])
+    assert (found.maps, swaps) == ((), [])
 
 
 def test_the_order_of_rows_decides_nothing_about_names(rng):

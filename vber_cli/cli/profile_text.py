@@ -193,13 +193,6 @@ def _suggestions(page: _Page, found: Profile) -> None:
                 "too few values to tell" if one.value_overlap is None else f"values {100 * one.value_overlap:.0f} %"
             )
             page.line(f"  like {one.like}: {values}, names {100 * one.name_likeness:.0f} % alike")
-    if suggestions.fields:
-        page.heading("To compare fields that some database lacks, too")
-        page.line(f"--fields {shlex.quote(','.join(_quoted(field) for field in suggestions.fields))}", "bold")
-
-
-def _quoted(field: str) -> str:
-    return '"' + field.replace('"', '""') + '"' if set(field) & set(',"') else field
 
 
 def _dependence(page: _Page, found: Profile) -> None:

@@ -93,7 +93,8 @@ class MergeOptions:
         (),
         "columns",
         "input",
-        "The fields to compare (default: the columns present in every database; the others are announced). Repeatable.",
+        "The fields to compare (default: the columns present in at least two databases; the others are announced). "
+        "Repeatable.",
         metavar="A,B,...",
         check_text=check_name,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -85,7 +84,8 @@ def map_fields(
     columns
         (D,) their columns.
     fields
-        The wanted fields; without any, all columns that every database has. A database may lack a wanted field.
+        The wanted fields; without any, all columns that at least two databases have, or all of a single database. A
+        database may lack a field.
     exclude
         Columns or fields to leave out.
     maps
@@ -106,7 +106,7 @@ def map_fields(
     _apply_ids(tables, ids)
     _apply_exclude(tables, exclude, fields)
     _guess_ids(tables, fields)
-    chosen = _chosen_fields(tables, fields, notes) if fields else _common_fields(tables)
+    chosen = _chosen_fields(tables, fields) if fields else _shared_fields(tables)
     fallbacks = () if fields else _fallbacks(tables, chosen)
     if not chosen and not fallbacks:
         raise no_common_field(names, columns)
@@ -115,6 +115,7 @@ def map_fields(
         for table in tables
         if table.id_column is not None and table.id_guessed
     ]
+    notes += _lacking(tables, chosen)
     if not fields:
         notes += _left_out(tables, chosen)
     return FieldMap(
@@ -300,7 +301,7 @@ def _guess_ids(tables: Sequence[_Table], fields: Sequence[str]) -> None:
                 break
 
 
-def _chosen_fields(tables: Sequence[_Table], fields: Sequence[str], notes: list[str]) -> dict[str, dict[int, str]]:
+def _chosen_fields(tables: Sequence[_Table], fields: Sequence[str]) -> dict[str, dict[int, str]]:
     """Find the wanted fields; a database may lack one, but not all."""
     chosen: dict[str, dict[int, str]] = {}
     for text in dict.fromkeys(fields):
@@ -315,30 +316,48 @@ def _chosen_fields(tables: Sequence[_Table], fields: Sequence[str], notes: list[
             pool = (field for table in tables for field in table.column_of)
             raise UsageError(f"--fields {text}: no database has such a column or field.", _nearest(text, pool))
         chosen[text] = found
-        lacking = [table.name for i, table in enumerate(tables) if i not in found]
-        if lacking:
-            notes.append(f"field {text!r} is missing in {_listed(lacking)}: its values count as missing there")
     return chosen
 
 
-def _common_fields(tables: Sequence[_Table]) -> dict[str, dict[int, str]]:
-    """Fields that every database has, in the order of the first one."""
+def _shared_fields(tables: Sequence[_Table]) -> dict[str, dict[int, str]]:
+    """Fields that at least two databases have, or all of a single one, in the order in which they first come."""
     free = [{f: c for f, c in table.column_of.items() if not _is_guess(table, c)} for table in tables]
     chosen: dict[str, dict[int, str]] = {}
-    for field in free[0]:
-        if all(field in table for table in free):
-            chosen[field] = {i: table[field] for i, table in enumerate(free)}
-    for i, table in enumerate(free):
-        claimed = {found[i] for found in chosen.values()}
-        free[i] = {field: column for field, column in table.items() if column not in claimed}
-    keys = [Counter(name_key(field) for field in table) for table in free]
-    by_key = [{name_key(field): column for field, column in table.items()} for table in free]
-    for field in free[0]:
-        key = name_key(field)
-        if all(count[key] == 1 for count in keys):
-            chosen[field] = {i: table[key] for i, table in enumerate(by_key)}
-    order = {field: i for i, field in enumerate(tables[0].column_of)}
-    return dict(sorted(chosen.items(), key=lambda item: order[item[0]]))
+
+    def claim(field: str, named: Mapping[int, str], least: int) -> None:
+        """Make a field of the columns that the tables `named` still have under these names."""
+        found = {i: free[i][name] for i, name in named.items() if name in free[i]}
+        if len(found) >= least:
+            chosen[field] = found
+            for i in found:
+                del free[i][named[i]]
+
+    everyone, least = len(tables), min(len(tables), 2)
+    names = list(dict.fromkeys(field for table in free for field in table))
+    for field in names:
+        claim(field, dict.fromkeys(range(everyone), field), everyone)
+    for key in dict.fromkeys(map(name_key, names)):
+        alike = [[field for field in table if name_key(field) == key] for table in free]
+        if max(map(len, alike)) == 1:
+            named = {i: fields[0] for i, fields in enumerate(alike) if fields}
+            claim(next(iter(named.values())), named, least)
+    for field in names:
+        claim(field, dict.fromkeys(range(everyone), field), least)
+    place = {(i, column): at for i, table in enumerate(tables) for at, column in enumerate(table.columns)}
+    return dict(sorted(chosen.items(), key=lambda item: (min(item[1]), place[next(iter(sorted(item[1].items())))])))
+
+
+def _lacking(tables: Sequence[_Table], chosen: Mapping[str, Mapping[int, str]]) -> list[str]:
+    """Announce the fields that some databases lack, those of the same databases together."""
+    by_tables: dict[tuple[str, ...], list[str]] = {}
+    for field, found in chosen.items():
+        without = tuple(table.name for i, table in enumerate(tables) if i not in found)
+        if without:
+            by_tables.setdefault(without, []).append(field)
+    return [
+        f"{_listed(without)}: no column for {_listed(fields)}, whose values count as missing there"
+        for without, fields in by_tables.items()
+    ]
 
 
 def _is_guess(table: _Table, column: str) -> bool:
@@ -359,21 +378,22 @@ def _fallbacks(tables: Sequence[_Table], chosen: Mapping[str, object]) -> tuple[
 
 
 def _left_out(tables: Sequence[_Table], chosen: Mapping[str, Mapping[int, str]]) -> list[str]:
-    """Announce each database's columns that are not in every other."""
+    """Announce each database's columns that no other has."""
     notes = []
     unused: list[list[str]] = []
     for i, table in enumerate(tables):
-        used = {found[i] for found in chosen.values()} | {table.id_column}
+        used = {found.get(i) for found in chosen.values()} | {table.id_column}
         unused.append([field for field, column in table.column_of.items() if column not in used])
         if unused[i]:
-            notes.append(f"{table.name}: left out, since not in every database: {_listed(unused[i])}")
+            notes.append(f"{table.name}: left out, since in no other database: {_listed(unused[i])}")
     hints = []
-    for i, table in enumerate(tables[1:], start=1):
-        by_key = {name_key(field): field for field in unused[i]}
-        for field in unused[0]:
-            near = difflib.get_close_matches(name_key(field), by_key, 1, 0.7)
-            if near and by_key[near[0]] != field:  # the same name is no map, it is lacking in a third database
-                hints.append(f"--map '{table.name}:{table.column_of[by_key[near[0]]]}={field}'")
+    for i, table in enumerate(tables):
+        own = {name_key(field): field for field in unused[i]}
+        wanted = [field for field, found in chosen.items() if i not in found]
+        for field in dict.fromkeys([*wanted, *(field for before in unused[:i] for field in before)]):
+            near = difflib.get_close_matches(name_key(field), own, 1, 0.7)
+            if near:
+                hints.append(f"--map '{table.name}:{table.column_of[own.pop(near[0])]}={field}'")
     if hints:
         notes.append(f"columns that may mean the same: {' '.join(hints[:_SHOWN])}")
     return notes

@@ -154,18 +154,9 @@ class MapSuggestion:
 
 @dataclass(frozen=True)
 class Suggestions:
-    """Options worth trying.
-
-    Attributes
-    ----------
-    maps
-        For --map.
-    fields
-        For --fields: all fields, those included that some database lacks; empty if the default fields are all.
-    """
+    """Options worth trying: what --map could be told."""
 
     maps: tuple[MapSuggestion, ...] = ()
-    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -284,7 +275,6 @@ class Profile:
             ],
             "suggestions": {
                 "map": [{**asdict(one), "option": one.option} for one in self.suggestions.maps],
-                "fields": list(self.suggestions.fields),
             },
             "dependence": {
                 "records_sampled": self.sampled,

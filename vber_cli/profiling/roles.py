@@ -65,7 +65,7 @@ class Roles:
         if name_key(column) in self._excluded or (mapped_to is not None and name_key(mapped_to) in self._excluded):
             return Role("ignored", None, "left out by --exclude", True)
         if self._map is None:
-            return Role("ignored", None, "no column is in every database")
+            return Role("ignored", None, "no column is in two databases")
         field = self._field_of[d].get(column)
         if field is not None and field in self._fields:
             return self._as_field(field, mapped_to)
@@ -76,7 +76,7 @@ class Roles:
         if self._options.fields:
             return Role("ignored", None, "not named by --fields")
         lacking = [name for name, keys in zip(self._names, self._keys, strict=True) if name_key(column) not in keys]
-        if lacking:
+        if len(lacking) > max(len(self._names) - 2, 0):
             return Role("ignored", None, f"not in {', '.join(lacking)}")
         return Role("ignored", None, "its name stands for another column, or for an id, in some database")
 
@@ -85,8 +85,10 @@ class Roles:
             return Role("field", field, "named by --map", True)
         if self._options.fields:
             return Role("field", field, "named by --fields", True)
-        alone = len(self._names) == 1
-        return Role("field", field, "every column of a single database is" if alone else "in every database")
+        if len(self._names) == 1:
+            return Role("field", field, "every column of a single database is")
+        lacking = [name for name, own in zip(self._names, self._field_of, strict=True) if field not in own.values()]
+        return Role("field", field, f"missing in {', '.join(lacking)}" if lacking else "in every database")
 
     def _mapped_to(self, d: int, column: str) -> str | None:
         """The field that --map makes of a column."""

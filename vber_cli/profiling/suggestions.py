@@ -1,4 +1,4 @@
-"""Which columns probably are the same field under different names (for --map), and which fields some database lacks."""
+"""Which columns probably are the same field under different names (for --map)."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def suggest(candidates: Sequence[Candidate], names: Sequence[str]) -> tuple[Sugg
         )
         for i, j in swaps
     ]
-    return Suggestions(_maps(candidates, groups, names), _fields(candidates, groups, len(names))), strangers
+    return Suggestions(_maps(candidates, groups, names)), strangers
 
 
 def _share_a_name(a: Candidate, b: Candidate) -> bool:
@@ -160,15 +160,3 @@ def _maps(candidates: Sequence[Candidate], groups: _Groups, names: Sequence[str]
             )
         )
     return tuple(found)
-
-
-def _fields(candidates: Sequence[Candidate], groups: _Groups, n_databases: int) -> tuple[str, ...]:
-    """All fields that two databases have; empty if each of them is in all, so that none needs to be named."""
-    fields, partial = [], False
-    for group in dict.fromkeys(groups.of):
-        members = groups.members(group)
-        settled = any(candidates[m].field is not None for m in members)
-        if len(members) >= 2 or settled:
-            fields.append(_field_of(candidates, members))
-            partial |= len(members) < n_databases and not settled
-    return tuple(fields) if partial else ()

@@ -103,6 +103,7 @@ class Killer:
         self.out.parent.mkdir()
         shutil.copytree(self.whole, self.out)
         old, left, kills = contents(self.out), self.length, 0
+        self._old = old
         while kills < most_kills:
             share = self._random.uniform(0.9, _LATEST) if self._random.random() < _AT_THE_END else self._random.random()
             used, killed = self._run_and_kill(left * share)
@@ -147,7 +148,8 @@ class Killer:
         lines = [line for line in errors.splitlines() if not line.startswith("note: ")]
         told = code == 128 + number and len(lines) == 2 and lines[0].startswith("error: ")
         # before and after vber itself Python dies of a signal as it likes
-        around = code == -number and (after < _START or after > 0.9 * self.length)
+        ended = self.out.exists() and contents(self.out) != self._old
+        around = code == -number and (after < _START or ended)
         if not (code == 0 or told or around or code == -signal.SIGKILL):
             self._wrong(f"{signal.Signals(number).name} after {after:.2f} s: exit code {code}, {errors[-300:]!r}")
 

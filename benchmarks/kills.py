@@ -92,6 +92,7 @@ class Killer:
         self.whole = folder / "whole" / "out"
         self.out = folder / "killed" / "out"
         self._checkpoint = self.out.with_name(".out.vber-checkpoint")
+        self._old: dict[str, bytes] = {}
         began = time.monotonic()
         whole = [*self._command, "--force", "--out", str(self.whole)]
         subprocess.run(whole, check=True, timeout=_LONGEST, stderr=subprocess.DEVNULL)

@@ -79,7 +79,7 @@ class Occupancy:
         lo = max(float(n), 1.0, float(max(self.sole, default=0)))
         begin, end = np.log(lo), np.log(self.limit)
         for zoom in range(_ZOOMS + 1):
-            first, last = np.ceil(max(np.exp(begin), lo)), np.ceil(np.exp(end))
+            first, last = max(np.floor(np.exp(begin)), np.ceil(lo)), np.ceil(np.exp(end))
             if last - first <= _EXACT_BELOW:
                 k = np.arange(first, min(last, self.limit) + 1)
                 return k, self._log_h_given(k, np.log(k), n, 1)

@@ -50,7 +50,7 @@ class Sampler:
         ptr, nobody = np.array([0, len(self.a)]), np.empty(0, np.int32)
         comps = component_kernels.Compared(
             np.array([0, n]), np.arange(n, dtype=np.int32), ptr, self.a, self.b, np.zeros(2, np.int64), nobody, nobody,
-            np.array([0, n * n]), np.zeros((n * n, n_fields), np.int8), np.zeros(n * n),
+            np.array([0, n * n]), np.zeros((n * n, n_fields), np.int8),
         )  # fmt: skip
         component_kernels.compare_components_kernel(0, 1, comps, self.model)
         kernels.gibbs_kernel(

@@ -138,9 +138,13 @@ def test_parts_cover_every_component_once(monkeypatch):
     graph = build_graph(a, a + 1, 400)
     for n_parts in (1, 3, 64, 1000):
         monkeypatch.setattr(posterior, "_PARTS", n_parts)
-        for lo, hi in ((0, 200), (17, 180), (5, 6), (9, 9)):
-            covered = [c for begin, end in component_parts(graph, lo, hi) for c in range(begin, end)]
-            assert covered == list(range(lo, hi))
+        for least in (1, 7, 500):
+            monkeypatch.setattr(posterior, "_LEAST", least)
+            for lo, hi in ((0, 200), (17, 180), (5, 6), (9, 9)):
+                covered = [c for begin, end in component_parts(graph, lo, hi) for c in range(begin, end)]
+                assert covered == list(range(lo, hi))
+    assert len(component_parts(graph, 0, 200)) == 1  # where there is little work it is not divided
+    monkeypatch.setattr(posterior, "_LEAST", 1)
     assert len(component_parts(graph, 0, 200)) > 100
 
 

@@ -43,6 +43,7 @@ def _evidence_kernel(lo, hi, b, levels, model, link, doubt):  # type: ignore[no-
     factor = _factors(model)
     score = np.empty(n_classes, np.float64)
     product = np.empty(n_classes, np.float64)
+    gap = np.ones(n_fields, np.float64)
     for i in range(lo, hi):
         scaled = False
         for q in range(n_classes):
@@ -87,7 +88,7 @@ def _evidence_kernel(lo, hi, b, levels, model, link, doubt):  # type: ignore[no-
             link[i] = math.log(total)
         if len(model.relation_odds) > 0:
             doubt[i] = doubt_of(
-                model.theta[b[i]], levels[i], model.relation_odds, model.relation_level, model.unrelated
+                model.theta[b[i]], levels[i], model.relation_odds, model.relation_level, model.unrelated, gap
             )  # fmt: skip
 
 

@@ -52,25 +52,32 @@ class Work(NamedTuple):
 
 
 @leaf
-def doubt_of(theta, levels, odds, relation_level, unrelated):  # type: ignore[no-untyped-def]
+def _related(odds, theta, levels, level_of, unrelated, gap):  # type: ignore[no-untyped-def]
+    """odds · LR of levels (F,) under one relation (F, 4); a value that is not shown counts as `gap` (F,) says."""
+    log_ratio = 0.0
+    ratio = odds
+    for f in range(len(levels)):
+        level = levels[f]
+        if level == 0:
+            ratio *= level_of[f, 0] / theta[f]
+        elif level < 4:
+            ratio *= level_of[f, level] / unrelated[f, level]
+        else:
+            ratio *= gap[f]
+        if ratio > 1e200 or ratio < 1e-200:
+            log_ratio += math.log(ratio)
+            ratio = 1.0
+    if log_ratio == 0.0:
+        return min(ratio, 1e260)
+    return math.exp(min(log_ratio + math.log(ratio), 600.0))
+
+
+@leaf
+def doubt_of(theta, levels, odds, relation_level, unrelated, gap):  # type: ignore[no-untyped-def]
     """log(1 + Σ_c odds_c LR_c): how much likelier a pair's levels (F,) are with relations; θ (F,) of the later one."""
     total = 1.0
     for c in range(len(odds)):
-        log_ratio = 0.0
-        ratio = odds[c]
-        for f in range(len(levels)):
-            level = levels[f]
-            if level == 0:
-                ratio *= relation_level[c, f, 0] / theta[f]
-            elif level < 4:
-                ratio *= relation_level[c, f, level] / unrelated[f, level]
-            if ratio > 1e200 or ratio < 1e-200:
-                log_ratio += math.log(ratio)
-                ratio = 1.0
-        if log_ratio == 0.0:
-            total += min(ratio, 1e260)
-        else:
-            total += math.exp(min(log_ratio + math.log(ratio), 600.0))
+        total += _related(odds[c], theta, levels, relation_level[c], unrelated, gap)
     return math.log(total)
 
 
@@ -117,14 +124,12 @@ def _doubt_in(i, members, n_members, levels, theta, odds, relation_level, unrela
 
     What a member does not show, it is taken to share with the others.
     """
-    if n_members == 1:
-        return doubt_of(theta, levels[i, members[0]], odds, relation_level, unrelated)
     total = 1.0
     for c in range(len(odds)):
         for f in range(len(theta)):
             n = part[3, f]
             part[5, f] = 1.0
-            if n > 0:
+            if n > 0 and n < n_members:
                 shown = part[0, f] * relation_level[c, f, 0] / theta[f]
                 left = n - part[0, f]
                 for level in range(1, 3):
@@ -135,23 +140,7 @@ def _doubt_in(i, members, n_members, levels, theta, odds, relation_level, unrela
                     shown += left * relation_level[c, f, 3] / unrelated[f, 3]
                 part[5, f] = shown / n
         for p in range(n_members):
-            log_ratio = 0.0
-            ratio = odds[c] / n_members
-            for f in range(len(theta)):
-                level = levels[i, members[p], f]
-                if level == 0:
-                    ratio *= relation_level[c, f, 0] / theta[f]
-                elif level < 4:
-                    ratio *= relation_level[c, f, level] / unrelated[f, level]
-                else:
-                    ratio *= part[5, f]
-                if ratio > 1e200 or ratio < 1e-200:
-                    log_ratio += math.log(ratio)
-                    ratio = 1.0
-            if log_ratio == 0.0:
-                total += min(ratio, 1e260)
-            else:
-                total += math.exp(min(log_ratio + math.log(ratio), 600.0))
+            total += _related(odds[c] / n_members, theta, levels[i, members[p]], relation_level[c], unrelated, part[5])
     return math.log(total)
 
 

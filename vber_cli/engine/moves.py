@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vber_cli.arrays import stable_order
+from vber_cli.arrays import n_distinct, stable_order
 from vber_cli.engine import block_kernels
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
@@ -83,7 +83,7 @@ class Partition:
     @property
     def n_blocks(self) -> int:
         """Number of blocks, single records included."""
-        return int(np.count_nonzero(np.bincount(self.label)))
+        return n_distinct(self.label)
 
 
 def greedy_labels(model: BlockModel, log_new: float, graph: Graph, threads: int) -> IntArray:

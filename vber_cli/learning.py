@@ -171,5 +171,6 @@ def _scaled_up(learned: Hyperparameters, share: float, settings: Settings) -> Hy
     relations = learned.evidence.relations
     fewer = Relations(relations.odds * share, relations.levels)
     present = None if learned.present is None else tuple(one / share for one in learned.present)
-    now = replace(learned, evidence=replace(learned.evidence, relations=fewer), n=learned.n / share, present=present)
+    evidence = replace(learned.evidence, relations=fewer, dependence=learned.evidence.dependence.alone())
+    now = replace(learned, evidence=evidence, n=learned.n / share, present=present)
     return replace(now, log_new=now.occupancy(settings).log_new(now.n))

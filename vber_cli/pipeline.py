@@ -170,7 +170,7 @@ def _write(
     journal: Journal,
 ) -> dict[str, Any]:
     """Write all tables and the summary, which is returned."""
-    learned = _hyperparameters(found, search, data.compared.records)
+    learned = _hyperparameters(found, search, data.compared.records).in_order(data.order.argsort())
     with run.phase("write"):
         posterior = found.posterior
         n_links = 0 if posterior is None else int((posterior.probability >= options.link_min).sum())

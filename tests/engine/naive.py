@@ -83,7 +83,7 @@ class Case:
 
     @cached_property
     def theta_given(self):
-        """The same given the value of the field's parent: (n_uv + κ θ) / (n_u + κ)."""
+        """The same given the value of the field's parent: (n_uv + κ θ) / (n_u + κ), n counting individuals."""
         out = self.theta.copy()
         for r in range(self.n):
             for f, g in enumerate(self.dependence.parent):
@@ -93,8 +93,9 @@ class Case:
                 n_u = n_uv = 0
                 for s in range(self.n):
                     if self.codes[s, g] == u and self.codes[s, f] >= 0:
-                        n_u += 1
-                        n_uv += self.codes[s, f] == v
+                        share = self.dependence.drawn[s] if len(self.dependence.drawn) else 1.0
+                        n_u += share
+                        n_uv += share * (self.codes[s, f] == v)
                 kappa = self.dependence.strength[f]
                 out[r, f] = (n_uv + kappa * self.theta[r, f]) / (n_u + kappa)
         return out
@@ -123,6 +124,9 @@ class Case:
             assert len(self.unrelated) == self.records.n_fields
             out.__dict__.update(self.__dict__ | changes)
         return out
+
+
+TREES = ([-1, 0, 1], [2, 0, -1], [-1, 0, 0])
 
 
 def make_codes(rng, n, kind):
@@ -170,10 +174,11 @@ def make_case(rng, n, kind, n_classes=1, parts=()):
         relations = Relations(rng.uniform(0.02, 0.5, 2), rng.dirichlet(np.ones(4), (2, 3)))
     if "tree" in parts:
         dependence = Dependence(
-            np.array([-1, 0, 1] if rng.random() < 0.5 else [2, 0, -1], np.int64),
+            np.array(TREES[rng.integers(len(TREES))], np.int64),
             rng.uniform(0.2, 3.0, 3),
             rng.dirichlet(np.full(4, 3.0), 3),
             np.zeros(3),
+            rng.uniform(0.2, 1.0, n) if rng.random() < 0.5 else np.zeros(0),
         )
     return Case(records, prior, noise, NEAR if "near" in parts else {}, relations, dependence)
 
@@ -194,9 +199,39 @@ def log_ratio(case, level, r, f, at):
     return np.log(level[f, at] / (case.theta[r, f] if at == 0 else case.unrelated[f, at]))
 
 
+def tree_ratio(case, r, levels):
+    """T: what the tree multiplies the probability of a pair's levels by, r being the later record."""
+    tree, ratio = case.dependence, 1.0
+    for g in range(case.records.n_fields):
+        same = other = 1.0  # of the children's levels if the parents are the same, and if they are not
+        for f in np.flatnonzero(tree.parent == g):
+            at = levels[f]
+            if at > 3:
+                continue
+            if at == 0:
+                value = case.theta_given[r, f] if levels[g] == 0 else tree.levels[f, 0]
+                same *= value / case.theta[r, f]
+            else:
+                same *= tree.levels[f, at] / case.unrelated[f, at]
+        share = 1.0 if levels[g] == 0 else same_but_for_noise(case, g, levels[g])
+        ratio *= share * same + (1.0 - share) * other
+    return ratio
+
+
+def same_but_for_noise(case, g, at):
+    """How probably unrelated records would show the same in g, had they not come to be at this level."""
+    chance = case.unrelated[g, 0]
+    if at > 3:
+        return chance
+    copied = case.noise.levels[:, g] / (1.0 + case.noise.concentration[:, g, None])
+    erred = 1.0 - copied.sum(axis=1) if at == 3 else copied[:, at]
+    both = chance * float(case.noise.share @ erred)
+    return both / (both + case.unrelated[g, at])
+
+
 def doubt_of(case, r, levels):
-    """log(1 + Σ_c odds_c LR_c) of a pair at these levels, r being the later record."""
-    logs = [0.0]
+    """log(T + Σ_c odds_c LR_c) of a pair at these levels, r being the later record."""
+    logs = [np.log(tree_ratio(case, r, levels))]
     for odds, level in zip(case.relations.odds, case.relations.levels, strict=True):
         logs.append(np.log(odds) + sum(log_ratio(case, level, r, f, at) for f, at in enumerate(levels)))
     return logsumexp(logs)
@@ -204,7 +239,7 @@ def doubt_of(case, r, levels):
 
 def doubt_in(case, r, earlier):
     """The same beside a block: the mean over its records, of which each shows what it lacks as the others do."""
-    logs = [0.0]
+    logs = [np.log(np.mean([tree_ratio(case, r, case.levels[r, s]) for s in earlier]))]
     for odds, level in zip(case.relations.odds, case.relations.levels, strict=True):
         for s in earlier:
             total = np.log(odds / len(earlier))
@@ -221,15 +256,11 @@ def doubt_in(case, r, earlier):
 def parts_of(case, q, r, f, earlier):
     """(α, what copies at levels 0, 1 and 2 add to it, n) of a record's field beside earlier records."""
     at = [case.levels[r, s, f] for s in earlier]
-    parent = case.dependence.parent[f]
-    given = parent >= 0 and any(case.levels[r, s, parent] == 0 for s in earlier)
     mu = case.noise.levels[q, f]
-    copies = [at.count(0) * mu[0] / (case.theta_given if given else case.theta)[r, f], 0.0, 0.0]
+    copies = [at.count(0) * mu[0] / case.theta[r, f], 0.0, 0.0]
     for level in (1, 2):
         if at.count(level):
-            copies[level] = (
-                at.count(level) * mu[level] / (case.dependence.levels if given else case.unrelated)[f, level]
-            )
+            copies[level] = at.count(level) * mu[level] / case.unrelated[f, level]
     return case.noise.concentration[q, f], copies, sum(level < 4 for level in at)
 
 

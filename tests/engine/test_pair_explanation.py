@@ -33,7 +33,10 @@ def test_fields_and_doubt_sum_to_the_evidence(rng, kind, n_classes, parts):
     levels = pair_levels(model, a, b)
     link, doubt = pair_evidence(model, b, levels)
     np.testing.assert_array_equal(found.levels, levels)
-    np.testing.assert_allclose(found.by_field.sum(axis=1), link, rtol=0, atol=1e-12 * (1 + np.abs(link).max()))
+    by_tree = np.log([naive.tree_ratio(case, j, at) for j, at in zip(b.tolist(), levels, strict=True)])
+    total, close = found.by_field.sum(axis=1), 1e-12 * (1 + np.abs(link).max())
+    np.testing.assert_allclose(total, link - by_tree, rtol=0, atol=10 * close)
+    np.testing.assert_allclose(found.independent.sum(axis=1), link, rtol=0, atol=close)
     np.testing.assert_allclose(found.total, link - doubt, rtol=0, atol=1e-11)
     assert (found.by_field[levels == 9] == 0).all()
     assert ((found.relation >= 0) == (len(model.relation_odds) > 0)).all()
@@ -83,16 +86,19 @@ def test_class_weights_are_the_integral(rng):
 
 
 def test_what_a_parent_implies_is_worth_less(rng):
-    """Beside an identical parent a field that follows from it loses evidence; beside another one it does not."""
+    """A field loses what it follows from its parent: all of it beside an identical one, none where it is not shown."""
     case = naive.make_case(rng, 14, "people", 1, ("tree",))
-    model, _, _, found = explained(case)
-    [child] = np.flatnonzero(model.parent >= 0)[:1]
-    parent = model.parent[child]
+    model, _, b, found = explained(case)
+    child, parent = model.tree[0]
+    lost = found.independent - found.by_field
     same = (found.levels[:, parent] == 0) & (found.levels[:, child] == 0)
     assert same.any()
-    assert (np.abs(found.by_field - found.independent)[same, child] > 1e-6).any()
-    other = found.levels[:, parent] != 0
-    np.testing.assert_allclose(found.by_field[other, child], found.independent[other, child], atol=1e-9)
+    later = b[same]
+    expected = np.log(case.theta_given[later, child] / case.theta[later, child])
+    np.testing.assert_allclose(lost[same, child], expected, atol=1e-9)
+    assert np.abs(lost[same, child]).max() > 0.1
+    assert np.abs(lost[:, np.setdiff1d(np.arange(3), model.tree[:, 0])]).max() == 0.0
+    assert np.abs(lost[found.levels[:, child] == 9, child]).max(initial=0.0) < 1e-12
 
 
 def test_the_relation_is_the_most_probable_one(rng):

@@ -8,6 +8,7 @@ import pytest
 from tests.engine import built
 from vber_cli.engine import hyper
 from vber_cli.engine.block_model import Evidence, block_model
+from vber_cli.engine.dependence_tree import learn_tree
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.learn import CandidatePairs, Hyperparameters, Settings, choose_relations, possible_levels
 from vber_cli.engine.relation_classes import anchored_noise, choose_structure, refit_relations, without_relations
@@ -59,14 +60,18 @@ def begin(records):
 
 @pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
 def test_planted_relatives_are_found(rng):
+    """With nothing else to explain them: surname and street follow from each other, which a tree would say too."""
     records, person, family = population(rng, 150, 3)
-    _, pairs, now, settings = begin(records)
-    found, bic = choose_relations(records, pairs, now, settings)
-    relations = found.evidence.relations
+    model, pairs, now, settings = begin(records)
+    n_pairs = records.n_records * (records.n_records - 1) / 2
+    possible = possible_levels(model)
+    anchor = learn_tree(records, now.evidence, pairs.b, pairs.a, pairs.levels, possible, settings.occupancy, 1)
+    nothing = np.zeros(len(pairs))
+    found = choose_structure(model, pairs.b, pairs.levels, nothing, anchor.probability, possible, n_pairs, 1)
+    relations, bic = found.relations, found.bic
     assert relations.n_classes >= 1
     assert bic[relations.n_classes] == max(bic.values()) > bic[0]
     related = (family[pairs.a] == family[pairs.b]) & (person[pairs.a] != person[pairs.b])
-    n_pairs = records.n_records * (records.n_records - 1) / 2
     # a class that shares surname and street, and nothing else
     alike = relations.levels[:, SHARED, 0].min(axis=1)
     c = int(np.argmax(alike))
@@ -75,8 +80,17 @@ def test_planted_relatives_are_found(rng):
     assert relations.odds[alike > 0.5].sum() * n_pairs == pytest.approx(related.sum(), rel=0.3)
     np.testing.assert_allclose(relations.levels.sum(axis=2), 1.0)
     assert np.all(relations.levels[:, :, 3].max(axis=1) >= 0.9 - 1e-9)  # each differs almost for certain somewhere
-    # and they are what makes relatives unlikely links, duplicates no less likely than they were
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+def test_relatives_are_no_links(rng):
+    """Whether the tree or relations explain them; duplicates are no less likely links than they were."""
+    records, person, family = population(rng, 150, 3)
+    _, pairs, now, settings = begin(records)
+    found, _ = choose_relations(records, pairs, now, settings)
+    assert found.evidence.dependence.n_edges > 0
     model = block_model(records, found.evidence)
+    related = (family[pairs.a] == family[pairs.b]) & (person[pairs.a] != person[pairs.b])
     link, doubt = pair_evidence(model, pairs.b, pairs.levels)
     same = person[pairs.a] == person[pairs.b]
     assert np.mean(link[same] - doubt[same] > found.log_new) > 0.9

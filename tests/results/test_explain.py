@@ -86,14 +86,27 @@ def test_values_are_those_of_the_records(explainer, sample_result):
 def test_plain_words(explainer):
     reports = explainer.pairs([(i, j) for i in range(40) for j in range(180, 330)])
     lines = [line for report in reports for line in report.lines]
-    assert {"prior", "field", "relation", "others"} <= {line.kind for line in lines}
-    assert any(line.kind == "relation" and line.bits < -1 and "differ in" in line.note for line in lines)
-    assert any("goes with" in line.note for line in lines)
+    assert {"prior", "field", "others"} <= {line.kind for line in lines}
+    assert any("implied by" in line.note and "bits without it" in line.note for line in lines)
     identical = [line for line in lines if line.level == "identical"]
     assert all(line.note.startswith("1 in ") for line in identical)
     verdicts = " ".join(report.verdict for report in reports)
     for words in ("One individual, with probability", "Against it: ", "by the two records alone"):
         assert words in verdicts
+
+
+def test_a_relative_in_plain_words(sample_result, tmp_path):
+    """A model that knows of people with the first field in common, and nothing else."""
+    shutil.copytree(sample_result, tmp_path / "out")
+    model = json.loads((tmp_path / "out" / "model.json").read_text())
+    levels = [[0.9, 0.0, 0.0, 0.1]] + [[0.01, 0.0, 0.0, 0.99]] * (len(model["fields"]) - 1)
+    model["relations"] = {"odds": [0.01], "levels": [levels]}
+    (tmp_path / "out" / "model.json").write_text(json.dumps(model))
+    reports = Explainer(OpenResult(tmp_path / "out")).pairs([(i, j) for i in range(40) for j in range(180, 330)])
+    lines = [line for report in reports for line in report.lines if line.kind == "relation"]
+    told = [line for line in lines if line.bits < -1]
+    assert told
+    assert all(f"agree on {model['fields'][0]}; differ in" in line.note for line in told)
 
 
 def test_as_good_as_certain(sample_result, tmp_path):

@@ -61,7 +61,8 @@ def hyperparameters(rng, found, n_classes, n_relations, with_tree):
     twin = rng.integers(-1, 2, int(found.records.n_values[0])).astype(np.int32)
     twin[0] = 1
     similar = found.similar.with_swaps(Swaps.of([(0, 2, twin)]))
-    evidence = Evidence(prior, noise, similar, relations, tree if with_tree else Dependence.none(f))
+    known = dataclasses.replace(tree, drawn=rng.random(found.records.n_records))
+    evidence = Evidence(prior, noise, similar, relations, known if with_tree else Dependence.none(f))
     return Hyperparameters(evidence, 5.3, float(rng.normal(3)), tree if with_tree else None)
 
 

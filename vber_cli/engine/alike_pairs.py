@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vber_cli.engine.block_model import BlockModel
-from vber_cli.engine.evidence_kernels import relation_evidence
+from vber_cli.engine.evidence_kernels import relation_evidence, tree_evidence
 from vber_cli.model.similar import N_LEVELS
 from vber_cli.model.types import FloatArray, IntArray
 
@@ -30,7 +30,9 @@ class AlikePairs:
     shown
         (P, F · 4) float64, marks the level of each field, nothing where a value is missing.
     by_chance
-        (P,) float64, log probability of the levels between unrelated individuals.
+        (P,) float64, log probability of the levels between unrelated individuals, fields being independent.
+    by_tree
+        (P,) float64 nats, log T: how much more probable the tree makes them.
     """
 
     model: BlockModel
@@ -42,6 +44,7 @@ class AlikePairs:
     count: FloatArray
     shown: FloatArray
     by_chance: FloatArray
+    by_tree: FloatArray
 
 
 def alike_pairs(
@@ -58,10 +61,12 @@ def alike_pairs(
     """
     n_fields = levels.shape[1]
     by_chance = -relation_evidence(model, b, levels, np.ones((1, n_fields, N_LEVELS)))[:, 0]
+    by_tree = tree_evidence(model, b, levels).sum(axis=1)
     key = np.zeros(len(b), dtype=np.uint64)
     for column in (
         *levels.T,
         np.round(by_chance / _RARITY_BIN),
+        np.round(by_tree / _RARITY_BIN),
         np.digitize(anchor, _ANCHOR_BINS),
         np.unique(prior, return_inverse=True)[1],
         certain,
@@ -78,4 +83,5 @@ def alike_pairs(
         model, b[chosen], levels[chosen], prior[chosen],
         np.add.reduceat(anchor[order], begin) / count if len(b) else anchor,
         certain[chosen], count, shown.reshape(len(chosen), n_fields * N_LEVELS).astype(np.float64), by_chance[chosen],
+        by_tree[chosen],
     )  # fmt: skip

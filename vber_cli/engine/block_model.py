@@ -30,9 +30,12 @@ class BlockModel(NamedTuple):
         (F, 4) float64: probability of each level between different individuals (level 0: θ, not used).
     relation_odds, relation_level
         (C,) and (C, F, 4) float64: pairs of each relation per unrelated pair; their levels.
-    parent, theta_given, unrelated_given
-        (F,) int64, (N, F) and (F, 4) float64: each field's parent or −1; θ of each record's value given its parent's
-        value, and the levels, where the parents are identical.
+    tree, theta_given, unrelated_given
+        (E, 2) int64, (N, E) and (F, 4) float64: the fields that have a parent, and the parent, by parents; θ of each
+        record's value given the parent's value, and the levels, where the parents are identical.
+    hidden
+        (F, 4) float64: how probably unrelated records whose values are at a level, or at 0 missing, would show the same
+        value but for an error or a gap.
     database, tilt
         (N,) int32 and (D,) float64: each record's database, and the log factor of a further record of one individual in
         it (`model.presence`); an empty tilt is no tilt.
@@ -52,9 +55,10 @@ class BlockModel(NamedTuple):
     unrelated: FloatArray
     relation_odds: FloatArray
     relation_level: FloatArray
-    parent: LongArray
+    tree: LongArray
     theta_given: FloatArray
     unrelated_given: FloatArray
+    hidden: FloatArray
     database: IntArray
     tilt: FloatArray
     value_ptr: LongArray
@@ -95,17 +99,16 @@ def record_theta(records: Records, prior: Prior) -> FloatArray:
 
 
 def theta_given(records: Records, dependence: Dependence, theta: FloatArray) -> FloatArray:
-    """(N, F) float64: θ of each record's value given the value of the field's parent, as `model.dependence` says.
+    """(N, E) float64: θ of each record's value given the value of the field's parent, as `model.dependence` says.
 
-    Counts are of records, the record itself among them; of all, where these are a part.
+    Counts are of individuals as far as `dependence.drawn` knows how many records are one, the record itself among them;
+    of all records, where these are a part.
     """
-    out: FloatArray = theta.copy()
-    for f, g in enumerate(dependence.parent):
-        if g < 0:
-            continue
-        both, parent = records.counts_together(f, int(g))
+    out: FloatArray = np.empty((records.n_records, dependence.n_edges))
+    for e, (f, g) in enumerate(dependence.edges.tolist()):
+        both, parent = records.counts_together(f, g, dependence.drawn)
         kappa = dependence.strength[f]
-        out[:, f] = np.where(parent > 0, (both + kappa * theta[:, f]) / (parent + kappa), theta[:, f])
+        out[:, e] = np.where(parent > 0, (both + kappa * theta[:, f]) / (parent + kappa), theta[:, f])
     return out
 
 
@@ -117,9 +120,23 @@ def _copies(noise: Noise, unrelated: FloatArray) -> FloatArray:
     return copy
 
 
+def _hidden(noise: Noise, unrelated: FloatArray) -> FloatArray:
+    """`BlockModel.hidden`, by Bayes' rule from how often values are the same by chance and how often copies differ."""
+    copied = (noise.share[:, None, None] * noise.levels / (1.0 + noise.concentration[:, :, None])).sum(axis=0)
+    erred = np.column_stack([copied[:, 1:], 1.0 - copied.sum(axis=1)])
+    same = unrelated[:, :1]
+    both = same * erred
+    return np.column_stack([same, both / np.maximum(both + unrelated[:, 1:], 1e-300)])
+
+
 def with_noise(model: BlockModel, noise: Noise) -> BlockModel:
     """The same model with other noise classes."""
-    return model._replace(alpha=noise.concentration, copy=_copies(noise, model.unrelated), share=noise.share)
+    return model._replace(
+        alpha=noise.concentration,
+        copy=_copies(noise, model.unrelated),
+        share=noise.share,
+        hidden=_hidden(noise, model.unrelated),
+    )
 
 
 def block_model(records: Records, evidence: Evidence) -> BlockModel:
@@ -136,9 +153,10 @@ def block_model(records: Records, evidence: Evidence) -> BlockModel:
         unrelated,
         evidence.relations.odds,
         evidence.relations.levels,
-        evidence.dependence.parent,
+        evidence.dependence.edges,
         theta_given(records, evidence.dependence, theta),
         evidence.dependence.levels,
+        _hidden(evidence.noise, unrelated),
         records.db_of_record,
         evidence.tilt,
         evidence.prior.value_ptr,

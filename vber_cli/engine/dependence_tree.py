@@ -14,19 +14,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vber_cli.engine.block_model import BlockModel, Evidence, block_model
-from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels, tree_evidence
 from vber_cli.engine.noise_classes import as_noise
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.relations import Relations
-from vber_cli.model.similar import N_LEVELS
+from vber_cli.model.similar import N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 _PAIRS_PER_FIELD = 30_000
 _ENOUGH = 30  # clear pairs, fewer say nothing about a field
-_CLEAR = 0.02
+_CLEAR_LOG_ODDS = float(np.log(0.02 / 0.98))  # below, a pair is clearly no link
 _PRIOR_WEIGHT = 3.0
+_ALSO_DIFFERS = 0.7  # of links whose parent values differ, how many differ in the field as well
 _LEAST_GAIN = 0.01  # nats a pair
 _ROUNDS = 4
 _PLAIN_IDENTICAL = 0.82
@@ -107,12 +108,15 @@ def learn_tree(
         tree = _tree(model, now, sharing, log_new, (records.codes >= 0).mean(axis=0))
         now = replace(now, dependence=tree)
         model = block_model(records, now)
-        link, _ = pair_evidence(model, b, levels)
-        probability = 1.0 / (1.0 + np.exp(np.clip(log_new - link, -500.0, 500.0)))
+        link, doubt = pair_evidence(model, b, levels)
+        link += _moved(model, levels).sum(axis=1)
+        probability = 1.0 / (1.0 + np.exp(np.clip(log_new + doubt - link, -500.0, 500.0)))
         probability[together] = 1.0
         partners = np.bincount(a, weights=probability, minlength=records.n_records)
         partners += np.bincount(b, weights=probability, minlength=records.n_records)
-        n = float(np.clip((1.0 / (1.0 + partners)).sum(), 0.02 * records.n_records, records.n_records - 0.5))
+        drawn = np.asarray(1.0 / (1.0 + partners), dtype=np.float64)
+        n = float(np.clip(drawn.sum(), 0.02 * records.n_records, records.n_records - 0.5))
+        now = replace(now, dependence=replace(tree, drawn=drawn))
     return Anchor(now.dependence, probability, n)
 
 
@@ -148,15 +152,26 @@ def _field_evidence(model: BlockModel, evidence: Evidence, pairs: _Sharing) -> F
     out = np.zeros(pairs.levels.shape)
     for f in range(len(alpha)):
         level = pairs.levels[:, f]
-        g = model.parent[f]
-        given = pairs.levels[:, g] == 0 if g >= 0 else np.zeros(len(level), dtype=bool)
-        theta = np.where(given, model.theta_given[pairs.b, f], model.theta[pairs.b, f])
-        chance = np.where(given[:, None], model.unrelated_given[f], model.unrelated[f])
         ratio = np.ones(len(level)) * alpha[f]
-        ratio += np.where(level == 0, copies[f, 0] / theta, 0.0)
+        ratio += np.where(level == 0, copies[f, 0] / model.theta[pairs.b, f], 0.0)
         for near in (1, 2):
-            ratio += np.where(level == near, copies[f, near] / np.maximum(chance[:, near], 1e-12), 0.0)
+            ratio += np.where(level == near, copies[f, near] / max(model.unrelated[f, near], 1e-12), 0.0)
         out[:, f] = np.where(level < N_LEVELS, np.log(ratio / (1.0 + alpha[f])), 0.0)
+    return np.asarray(out + _moved(model, pairs.levels) - tree_evidence(model, pairs.b, pairs.levels))
+
+
+def _moved(model: BlockModel, levels: np.ndarray) -> FloatArray:
+    """(P, F) float64 nats: what a field is worth more for a link where its parent differs, for then it may well do so.
+
+    Whoever moved has another street and another town, which is one event and not two. Taken for two it would make those
+    who moved seem different individuals, and the tree would find that different individuals share their names.
+    """
+    out = np.zeros(levels.shape)
+    differs = model.alpha[0] / (1.0 + model.alpha[0])
+    for f, g in model.tree:
+        parent_differs = levels[:, g] == OTHER
+        agrees = (levels[:, f] < OTHER) * np.log((1.0 - _ALSO_DIFFERS) / (1.0 - differs[f]))
+        out[:, f] = parent_differs * (agrees + (levels[:, f] == OTHER) * np.log(_ALSO_DIFFERS / differs[f]))
     return out
 
 
@@ -170,32 +185,44 @@ def _tree(
         if len(pairs.b) < _ENOUGH:
             continue
         weight = _field_evidence(model, evidence, pairs)
-        total = weight.sum(axis=1)
         for f in range(n_fields):
             chance = float(model.unrelated[f, 0])
             if f == g or chance >= 0.999:
                 continue
-            odds = np.clip(total - weight[:, f] - log_new, -50.0, 50.0)
-            clear = (1.0 / (1.0 + np.exp(-odds)) < _CLEAR) & (pairs.standing == 0) | (pairs.standing < 0)
-            clear &= pairs.levels[:, f] < N_LEVELS
-            n_clear = int(clear.sum())
+            level, n_clear = _levels_apart(pairs, weight, f, log_new, model.unrelated[f])
             if n_clear < _ENOUGH:
                 continue
-            count = np.bincount(pairs.levels[clear, f], minlength=N_LEVELS)[:N_LEVELS]
-            level = (count + _PRIOR_WEIGHT * np.maximum(model.unrelated[f], 1e-6)) / (n_clear + _PRIOR_WEIGHT)
             same = float(level[0])
             if same <= 1.5 * chance + 0.002:
                 continue
             gain = same * np.log(same / chance) + (1.0 - same) * np.log(max(1.0 - same, 1e-9) / (1.0 - chance))
             gain *= n_clear / len(pairs.b) * observed[g]
             if gain > _LEAST_GAIN:
-                edges.append((gain, g, f, max((1.0 - same) / (same - chance), 1e-3), level / level.sum()))
+                edges.append((gain, g, f, max((1.0 - same) / (same - chance), 1e-3), level))
     out = Dependence.none(n_fields)
     for gain, g, f, strength, level in sorted(edges, key=lambda edge: (-edge[0], edge[1], edge[2])):
         if out.parent[f] < 0 and not _leads_to(out.parent, g, f):
             out.parent[f] = g
             out.strength[f], out.levels[f], out.gain[f] = strength, level, gain
     return out
+
+
+def _levels_apart(
+    pairs: _Sharing, weight: FloatArray, f: int, log_new: float, by_chance: FloatArray
+) -> tuple[FloatArray, int]:
+    """(4,) levels in field f of the pairs that are different individuals, and from how many pairs.
+
+    They are clearly so by all fields but f, and count as far as they are so by all: those who moved, and whom but the
+    name f nothing tells from strangers, would else make strangers share their names. `by_chance` (4,) is what is taken
+    of few pairs.
+    """
+    total = weight.sum(axis=1) - log_new
+    clear = (total - weight[:, f] < _CLEAR_LOG_ODDS) & (pairs.standing == 0) | (pairs.standing < 0)
+    clear &= pairs.levels[:, f] < N_LEVELS
+    apart = np.where(pairs.standing[clear] < 0, 1.0, 1.0 / (1.0 + np.exp(np.clip(total[clear], -50.0, 50.0))))
+    count = np.bincount(pairs.levels[clear, f], weights=apart, minlength=N_LEVELS)[:N_LEVELS]
+    level = count + _PRIOR_WEIGHT * np.maximum(by_chance, 1e-6)
+    return level / level.sum(), int(clear.sum())
 
 
 def _leads_to(parent: LongArray, g: int, f: int) -> bool:

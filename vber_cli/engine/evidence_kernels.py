@@ -8,7 +8,7 @@ import numba as nb
 import numpy as np
 
 from vber_cli.engine.block_model import BlockModel
-from vber_cli.engine.local_kernels import doubt_of
+from vber_cli.engine.local_kernels import doubt_of, tree_ratio
 from vber_cli.model.similar_kernels import record_levels
 from vber_cli.model.types import FloatArray, IntArray
 from vber_cli.parallel import map_ranges, ranges
@@ -53,21 +53,11 @@ def _evidence_kernel(lo, hi, b, levels, model, link, doubt):  # type: ignore[no-
             level = levels[i, f]
             if level > 3:
                 continue
-            given = model.parent[f] >= 0 and levels[i, model.parent[f]] == 0
-            copied, times = True, 1.0  # beside a draw anew: how much likelier a copy is than chance
-            if level == 0:
-                times = 1.0 / (model.theta_given[b[i], f] if given else model.theta[b[i], f])
-            elif given and level < 3:
-                times = model.unrelated[f, level] / model.unrelated_given[f, level]
-            else:
-                copied = False
             for q in range(n_classes):
-                if not copied:
-                    product[q] *= factor[q, f, level]
-                elif level == 0:
-                    product[q] *= factor[q, f, 0] * times + factor[q, f, 3]
+                if level == 0:
+                    product[q] *= factor[q, f, 0] / model.theta[b[i], f] + factor[q, f, 3]
                 else:
-                    product[q] *= (factor[q, f, level] - factor[q, f, 3]) * times + factor[q, f, 3]
+                    product[q] *= factor[q, f, level]
                 if product[q] > 1e200 or product[q] < 1e-200:
                     score[q] += math.log(product[q])
                     product[q] = 1.0
@@ -86,9 +76,13 @@ def _evidence_kernel(lo, hi, b, levels, model, link, doubt):  # type: ignore[no-
             link[i] = top + math.log(total)
         else:
             link[i] = math.log(total)
-        if len(model.relation_odds) > 0:
+        if len(model.relation_odds) > 0 or len(model.tree) > 0:
+            theta, given = model.theta[b[i]], model.theta_given[b[i]]
+            alike = tree_ratio(
+                levels[i], theta, given, model.tree, model.hidden, model.unrelated, model.unrelated_given
+            )
             doubt[i] = doubt_of(
-                model.theta[b[i]], levels[i], model.relation_odds, model.relation_level, model.unrelated, gap
+                theta, levels[i], alike, model.relation_odds, model.relation_level, model.unrelated, gap
             )  # fmt: skip
 
 
@@ -125,6 +119,38 @@ def pair_evidence(
         lambda lo, hi: _evidence_kernel(lo, hi, b, levels, model, link, doubt), ranges(len(b), _PER_PART), threads
     )
     return link, doubt
+
+
+@nb.njit(cache=True, nogil=True)
+def _tree_kernel(b, levels, model, out):  # type: ignore[no-untyped-def]
+    begin = 0
+    while begin < len(model.tree):
+        end = begin + 1
+        while end < len(model.tree) and model.tree[end, 1] == model.tree[begin, 1]:
+            end += 1
+        shown = np.empty(levels.shape[1], np.int8)
+        for i in range(len(b)):
+            # the children of one parent, shown one after the other
+            shown[:] = 9
+            shown[model.tree[begin, 1]] = levels[i, model.tree[begin, 1]]
+            before = 0.0
+            for e in range(begin, end):
+                f = model.tree[e, 0]
+                shown[f] = levels[i, f]
+                ratio = tree_ratio(
+                    shown, model.theta[b[i]], model.theta_given[b[i], begin:end], model.tree[begin:end], model.hidden,
+                    model.unrelated, model.unrelated_given,
+                )  # fmt: skip
+                out[i, f] = math.log(ratio) - before
+                before = math.log(ratio)
+        begin = end
+
+
+def tree_evidence(model: BlockModel, b: IntArray, levels: np.ndarray) -> FloatArray:
+    """(P, F) float64 nats: how much likelier the tree makes each field's level between different individuals."""
+    out = np.zeros(levels.shape)
+    _tree_kernel(b, levels, model, out)
+    return out
 
 
 @nb.njit(cache=True, nogil=True)

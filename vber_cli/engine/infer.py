@@ -148,7 +148,7 @@ def learn_on(
     records, find_pairs, settings
         As in `learn_from`.
     learned
-        Everything that is known. Where there are relations, the noise stays as it is.
+        Everything that is known.
     max_rounds
         At most so many.
     """

@@ -22,7 +22,7 @@ from vber_cli.model.constraints import n_free_pairs, unit_maximum
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.presence import Presence, learn_presence, present_individuals, relative_rates
-from vber_cli.model.types import FloatArray, IntArray, Records
+from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 # Pairs below these odds do not join components: they are too weak to change what happens around them, and are counted
 # on their own, at first order.
@@ -67,6 +67,14 @@ class Hyperparameters:
     def occupancy(self, settings: Settings) -> Occupancy:
         """The prior over partitions, with what was learned about the databases."""
         return replace(settings.occupancy, present=self.present)
+
+    def in_order(self, order: LongArray) -> Hyperparameters:
+        """Return the same about the records in another order; `order` as in `model.order.in_order`."""
+        dependence = self.evidence.dependence
+        if len(dependence.drawn) == 0:
+            return self
+        moved = replace(dependence, drawn=dependence.drawn[order])
+        return replace(self, evidence=replace(self.evidence, dependence=moved))
 
 
 @dataclass(frozen=True)
@@ -249,8 +257,7 @@ def update(
     """
     evidence = now.evidence
     prior, noise = evidence.prior, evidence.noise
-    if settings.learn_concentration and evidence.relations.n_classes == 0:
-        # with relations the noise stays what the sure links say: learned from all, it would excuse relatives
+    if settings.learn_concentration:
         noise, overall = hyper.best_noise(found.stats, found.class_weight, model.unrelated[:, 1:3] > 0)
         prior = prior.with_concentration(overall)
     if settings.learn_base:
@@ -259,9 +266,13 @@ def update(
     presence = None
     if watch_databases or len(evidence.tilt):
         presence = _presence(records, now, pairs, found.pair_probability, found.n_mean, settings)
+    dependence = evidence.dependence
+    if dependence.n_edges:
+        dependence = replace(dependence, drawn=_drawn(records.n_records, pairs, found.pair_probability))
+    tilt = np.zeros(0) if presence is None else presence.tilt
     now = replace(
         now,
-        evidence=replace(evidence, prior=prior, noise=noise, tilt=np.zeros(0) if presence is None else presence.tilt),
+        evidence=replace(evidence, prior=prior, noise=noise, tilt=tilt, dependence=dependence),
         n=found.n_mean,
         present=None if presence is None else tuple(presence.individuals.tolist()),
     )
@@ -274,6 +285,14 @@ def update(
         plain = settings.occupancy.log_new(found.n_mean)
         return replace(now, log_new=min(now.occupancy(settings).log_new(max(n_sure, found.n_mean)), plain))
     return replace(now, log_new=now.occupancy(settings).next_log_new(now.log_new, found.n_mean, found.n_variance))
+
+
+def _drawn(n_records: int, pairs: tuple[IntArray, IntArray], probability: FloatArray) -> FloatArray:
+    """(N,) float64: how much of an individual each record stands for, one over the expected number of its records."""
+    partners = np.zeros(n_records)
+    for end in pairs:
+        partners += np.bincount(end, weights=probability, minlength=n_records)
+    return np.asarray(1.0 / (1.0 + partners))
 
 
 def _presence(
@@ -361,7 +380,8 @@ def choose_relations(
     anchor = learn_tree(
         records, now.evidence, pairs.b, pairs.a, pairs.levels, possible, settings.occupancy, settings.seed
     )
-    now = replace(now, tree=anchor.dependence)
+    now = replace(now, tree=anchor.dependence, evidence=replace(now.evidence, dependence=anchor.dependence))
+    model = block_model(records, now.evidence)
     if anchor.dependence.n_edges == 0:
         return now, {}  # where no field depends on another there are no relatives to tell from duplicates
     presence = _presence(records, now, (pairs.a, pairs.b), anchor.probability, anchor.n, settings)

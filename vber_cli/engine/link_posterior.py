@@ -127,6 +127,9 @@ def link_posterior(
     first, place = checkpoints.step(
         "first pass", lambda: (pass_over(model, learned.log_new, 0, _FIRST_SWEEPS), _place(chains))
     )
+    if chains is not None:
+        # among large blocks a draw takes much longer
+        n_draws = max(int(n_draws / chains.crowding(graph) ** 2), _MIN_DRAWS)
     noises = _noises(model, (a, b), first, learned, settings, n_draws, rng)
     nothing = np.zeros(len(a)), np.zeros(records.n_records)
     done, sums = checkpoints.begun(DrawSums(*nothing, (), (), (), None, *place, rng.bit_generator.state))

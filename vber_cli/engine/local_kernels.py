@@ -5,10 +5,11 @@ A block's weight is that of its marginal beside its records on their own,
 built by the chain rule over its records in ascending order. Given n earlier members that show field f, of which k_l are
 at level l from the record's value x, a record's factor is
     Σ_q share_q Π_f [α_qf + k_0 μ_qf0 / θ_f(x) + Σ_{l=1,2} k_l μ_qfl / u_fl] / (α_qf + n),
-times e^τ where an earlier member is of the same database (`model.presence`), less the doubt that it is related and not
-the same: the log of the mean over the members of 1 + Σ_c odds_c LR_c, in which a value that a member does not show
-counts as the others' do on average. With one class of exact copies, no tilt and no relations this is the paper's exact
-marginal (model.md sections 2, 5 and 6).
+times e^τ where an earlier member is of the same database (`model.presence`), less the doubt that it is alike and not
+the same: the log of the mean over the members of T + Σ_c odds_c LR_c, where T is how much likelier the tree makes the
+levels between different individuals, and in LR_c a value that a member does not show counts as the others' do on
+average. With one class of exact copies, no tilt, no tree and no relations this is the paper's exact marginal (model.md
+sections 2, 5 and 6).
 
 Statistics of the noise, for `engine.hyper`: `stats` (Q, F, 4 + DEPTH) holds, per class and field, fresh draws, copies
 at levels 0, 1 and 2, and then how often a value was shown with n = 1, 2, … earlier ones; `class_weight` (Q,) counts
@@ -40,8 +41,8 @@ class Work(NamedTuple):
     Attributes
     ----------
     part
-        Rows 0–2 levels seen, then what they add to α beside μ; 3 values seen, 4 the classes' scores, 5 whether the
-        parents are identical.
+        Rows 0–2 levels seen, then what they add to α beside μ; 3 values seen, 4 the classes' scores, 5 what stands for
+        values that are not shown.
     block, weight
         Λ of blocks that were asked for, at a place that follows from their records; a later one takes the place.
     """
@@ -73,9 +74,39 @@ def _related(odds, theta, levels, level_of, unrelated, gap):  # type: ignore[no-
 
 
 @leaf
-def doubt_of(theta, levels, odds, relation_level, unrelated, gap):  # type: ignore[no-untyped-def]
-    """log(1 + Σ_c odds_c LR_c): how much likelier a pair's levels (F,) are with relations; θ (F,) of the later one."""
-    total = 1.0
+def tree_ratio(levels, theta, theta_given, tree, hidden, unrelated, unrelated_given):  # type: ignore[no-untyped-def]
+    """T: how much likelier levels (F,) of different individuals are by the tree than if fields were independent.
+
+    A parent that is not identical may be so but for an error or a gap, as probably as `hidden` says of its level.
+    """
+    ratio = 1.0
+    e = 0
+    while e < len(tree):
+        g = tree[e, 1]
+        seen = levels[g] == 0
+        children = 1.0
+        while e < len(tree) and tree[e, 1] == g:
+            f = tree[e, 0]
+            level = levels[f]
+            if level == 0:
+                children *= (theta_given[e] if seen else unrelated_given[f, 0]) / theta[f]
+            elif level < 4:
+                children *= unrelated_given[f, level] / unrelated[f, level]
+            e += 1
+        if not seen:
+            share = hidden[g, levels[g] if levels[g] < 4 else 0]
+            children = 1.0 - share + share * children
+        ratio *= children
+    return ratio
+
+
+@leaf
+def doubt_of(theta, levels, alike, odds, relation_level, unrelated, gap):  # type: ignore[no-untyped-def]
+    """log(T + Σ_c odds_c LR_c) of a pair's levels (F,), where T is `alike` and θ (F,) are those of the later record.
+
+    So much likelier the levels are than if all different individuals were unrelated and their fields independent.
+    """
+    total = alike
     for c in range(len(odds)):
         total += _related(odds[c], theta, levels, relation_level[c], unrelated, gap)
     return math.log(total)
@@ -119,12 +150,29 @@ def _count_levels(i, members, n_members, levels, part):  # type: ignore[no-untyp
 
 
 @leaf
-def _doubt_in(i, members, n_members, levels, theta, odds, relation_level, unrelated, part):  # type: ignore[no-untyped-def]
+def _doubt_in(  # type: ignore[no-untyped-def]
+    i,
+    members,
+    n_members,
+    levels,
+    theta,
+    theta_given,
+    tree,
+    hidden,
+    odds,
+    relation_level,
+    unrelated,
+    unrelated_given,
+    part,
+):
     """`doubt_of` record i beside the members counted in `part`, each as likely to show whom it is related to.
 
     What a member does not show, it is taken to share with the others.
     """
-    total = 1.0
+    total = 0.0
+    for p in range(n_members):
+        total += tree_ratio(levels[i, members[p]], theta, theta_given, tree, hidden, unrelated, unrelated_given)
+    total /= n_members
     for c in range(len(odds)):
         for f in range(len(theta)):
             n = part[3, f]
@@ -142,23 +190,6 @@ def _doubt_in(i, members, n_members, levels, theta, odds, relation_level, unrela
         for p in range(n_members):
             total += _related(odds[c] / n_members, theta, levels[i, members[p]], relation_level[c], unrelated, part[5])
     return math.log(total)
-
-
-@inlined_leaf
-def _weigh_copies(theta, theta_given, unrelated, unrelated_given, parent, part):  # type: ignore[no-untyped-def]
-    """Rows 0–2 of `part` from counts to what multiplies μ, beside chance as it is where the parents are identical."""
-    n_fields = len(parent)
-    for f in range(n_fields):
-        part[5, f] = 1.0 if parent[f] >= 0 and part[0, parent[f]] > 0 else 0.0
-    for f in range(n_fields):
-        if part[5, f] > 0:
-            part[0, f] /= theta_given[f]
-            if part[1, f] > 0:
-                part[1, f] *= unrelated[f, 1] / unrelated_given[f, 1]
-            if part[2, f] > 0:
-                part[2, f] *= unrelated[f, 2] / unrelated_given[f, 2]
-        else:
-            part[0, f] /= theta[f]
 
 
 @inlined_leaf
@@ -196,21 +227,24 @@ def predictive(i, members, n_members, records, levels, model, work):  # type: ig
     part = work.part
     _count_levels(i, members, n_members, levels, part)
     off = 0.0
-    if len(model.relation_odds) > 0:
+    if len(model.relation_odds) > 0 or len(model.tree) > 0:
         off = _doubt_in(
             i,
             members,
             n_members,
             levels,
             model.theta[r],
+            model.theta_given[r],
+            model.tree,
+            model.hidden,
             model.relation_odds,
             model.relation_level,
             model.unrelated,
+            model.unrelated_given,
             part,
         )
-    _weigh_copies(
-        model.theta[r], model.theta_given[r], model.unrelated, model.unrelated_given, model.parent, part
-    )  # fmt: skip
+    for f in range(levels.shape[2]):
+        part[0, f] /= model.theta[r, f]
     score = _score_classes(model.alpha, model.copy, model.share, part)
     if len(model.tilt) > 0:
         for p in range(n_members):
@@ -256,10 +290,8 @@ def block_weight(members, n_members, records, levels, model, work):  # type: ign
 @inlined_leaf
 def _any_order(model):  # type: ignore[no-untyped-def]
     """Whether a block's weight is the same in any order of its records."""
-    for g in model.parent:
-        if g >= 0:
-            return False
-    return len(model.share) == 1 and len(model.relation_odds) == 0 and len(model.near_value) == 0
+    plain = len(model.relation_odds) == 0 and len(model.tree) == 0
+    return plain and len(model.share) == 1 and len(model.near_value) == 0
 
 
 @inlined_leaf

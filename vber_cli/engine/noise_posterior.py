@@ -27,6 +27,7 @@ _BURN_IN = 60
 _THIN = 12
 _BIN = 0.5  # nats
 _FARTHEST = 10.0  # a probability is not moved to less than such a part of what was learned
+_FARTHEST_N = 0.25  # of the records saved, how far draws may lead from what was learned before they are anchored
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,9 @@ def draw_noises(
 ) -> list[HyperDraw]:
     """Draws of the noise, far enough apart to be nearly independent.
 
-    Anchored noise was learned from sure links only, because all links would draw it where it excuses relatives. There
-    every draw starts anew from what was learned, and all are moved back so that this stays their middle: they say how
-    uncertain the noise is, and not where it lies.
+    Pairs by themselves would draw the noise to where it excuses relatives, and among many records of few individuals to
+    ever more links. There it is anchored: every draw starts anew from what was learned, and all are moved back so that
+    this stays their middle. They say how uncertain the noise is, and not where it lies.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ def draw_noises(
     rng
         The source of chance.
     anchored
-        Whether the noise was learned from sure links only.
+        Whether there are relatives.
     """
     if len(log_odds) == 0:
         return [HyperDraw(start, n_start)] * n_draws  # nothing speaks of noise
@@ -96,17 +97,22 @@ def draw_noises(
     n_records = len(model.codes)
     links = float(expit(log_odds).sum())
     scale = min((n_records - n_start) / max(links, 1e-9), 1.0)
-    noise, n, out = start, n_start, []
-    for step in range((0 if anchored else _BURN_IN) + _THIN * n_draws):
-        if anchored and step % _THIN == 0:
-            noise, n = start, n_start
-        found, by_class = _draw_links(table, chance, noise, rng)
-        noise = _draw_noise(table, chance, noise, np.asarray(by_class * scale), rng)
-        n = float(np.clip(n_records - scale * found, 1.0, n_records))
-        if step % _THIN == _THIN - 1:
-            out.append(HyperDraw(noise, n))
-    out = out[-n_draws:]
-    return _centred(out, start, n_start) if anchored else out
+
+    def draws(*, anchored: bool) -> list[HyperDraw]:
+        noise, out = start, []
+        for step in range((0 if anchored else _BURN_IN) + _THIN * n_draws):
+            if anchored and step % _THIN == 0:
+                noise = start
+            found, by_class = _draw_links(table, chance, noise, rng)
+            noise = _draw_noise(table, chance, noise, np.asarray(by_class * scale), rng)
+            if step % _THIN == _THIN - 1:
+                out.append(HyperDraw(noise, float(np.clip(n_records - scale * found, 1.0, n_records))))
+        return out[-n_draws:]
+
+    out = [] if anchored else draws(anchored=False)
+    if out and abs(np.mean([d.n for d in out]) - n_start) <= _FARTHEST_N * (n_records - n_start):
+        return out
+    return _centred(draws(anchored=True), start, n_start)
 
 
 def _centred(draws: list[HyperDraw], noise: Noise, n: float) -> list[HyperDraw]:

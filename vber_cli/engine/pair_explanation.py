@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vber_cli.engine.block_model import BlockModel
-from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels, relation_evidence
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels, relation_evidence, tree_evidence
 from vber_cli.model.similar import CLOSE, MISSING_LEVEL
 from vber_cli.model.types import FloatArray, IntArray, LongArray
 
@@ -35,11 +35,11 @@ class PairExplanation:
     swapped
         (P, F) int64, the field that a field's values have changed places with, or −1.
     by_field
-        (P, F) float64; their sum is the evidence by noise alone.
+        (P, F) float64; their sum is the evidence by noise and tree: log Z less log T (model.md section 6).
     independent
         (P, F) float64: the same with the dependence between fields left out.
     doubt
-        (P,) float64, what the possibility of a relation takes off.
+        (P,) float64, what the possibility of a relation takes off beside.
     relation
         (P,) int64, the relation that is most probable for each pair, −1 without relations.
     """
@@ -69,17 +69,17 @@ def explain_pairs(model: BlockModel, a: IntArray, b: IntArray) -> PairExplanatio
     """
     levels = pair_levels(model, a, b)
     link, doubt = pair_evidence(model, b, levels)
-    by_field = _by_field(model, b, levels)
+    independent = _by_field(model, b, levels)
     # what numerical integration leaves open is spread over the fields
-    by_field += (link - by_field.sum(axis=1))[:, None] * _share(by_field)
-    independent = by_field
-    if (model.parent >= 0).any():
-        independent = _by_field(model._replace(parent=np.full_like(model.parent, -1)), b, levels)
+    independent += (link - independent.sum(axis=1))[:, None] * _share(independent)
+    given = tree_evidence(model, b, levels)
     relation = np.full(len(b), -1, dtype=np.int64)
     if len(model.relation_odds):
         log_odds = relation_evidence(model, b, levels, model.relation_level) + np.log(model.relation_odds)
         relation = np.argmax(log_odds, axis=1)
-    return PairExplanation(levels, _swapped(model, a, b, levels), by_field, independent, doubt, relation)
+    return PairExplanation(
+        levels, _swapped(model, a, b, levels), independent - given, independent, doubt - given.sum(axis=1), relation
+    )
 
 
 def _swapped(model: BlockModel, a: IntArray, b: IntArray, levels: np.ndarray) -> LongArray:
@@ -108,31 +108,24 @@ def _share(by_field: FloatArray) -> FloatArray:
 
 
 def _class_evidence(model: BlockModel, q: int, b: IntArray, levels: np.ndarray) -> FloatArray:
-    """(P, F) float64: log r_qf, by showing the fields one after the other, a parent before those that depend on it."""
+    """(P, F) float64: log r_qf, by showing the fields one after the other."""
     alone = model._replace(
         alpha=model.alpha[q : q + 1],
         copy=model.copy[q : q + 1],
         share=np.ones(1),
         relation_odds=model.relation_odds[:0],
         relation_level=model.relation_level[:0],
+        tree=model.tree[:0],
     )
     out = np.zeros(levels.shape)
     shown = np.full_like(levels, MISSING_LEVEL)
     before = np.zeros(len(b))
-    for f in _parents_first(model.parent):
+    for f in range(levels.shape[1]):
         shown[:, f] = levels[:, f]
         now, _ = pair_evidence(alone, b, shown)
         out[:, f] = np.where(levels[:, f] == MISSING_LEVEL, 0.0, now - before)
         before = now
     return out
-
-
-def _parents_first(parent: LongArray) -> list[int]:
-    order: list[int] = []
-    while len(order) < len(parent):
-        ready = [f for f, g in enumerate(parent.tolist()) if f not in order and (g < 0 or g in order)]
-        order += ready
-    return order
 
 
 def class_weights(log_share: FloatArray, total: FloatArray) -> FloatArray:

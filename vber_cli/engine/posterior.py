@@ -18,6 +18,7 @@ from vber_cli.parallel import map_ranges
 # The components are worked through in so many ranges, whatever the number of threads, or in fewer where a range would
 # have less than so many pairs.
 _PARTS, _LEAST = 64, 500
+_SMALL_BLOCK = 8  # up to so many records a block costs a sweep no more than a pair does
 _SWEEP_BUDGET = 1e8  # elementary steps that Gibbs sampling may take in one call, over all large components
 
 
@@ -66,6 +67,15 @@ class Chains:
         self.labels = [(greedy if c % 2 == 0 else apart).copy() for c in range(n_chains)]
         self.n_calls = 0
         self.compared = _compared(model, graph, threads)
+
+    def crowding(self, graph: Graph) -> float:
+        """How much longer sweeps take than among small blocks, for a record is weighed beside all pairs of a block."""
+        records = graph.comp_record[graph.comp_ptr[graph.n_small] :]
+        total = 0.0
+        for label in self.labels:
+            size = np.bincount(np.unique(label[records], return_inverse=True)[1].ravel()).astype(np.float64)
+            total += max(float((size**2).sum()) / (_SMALL_BLOCK * max(len(records), 1)), 1.0)
+        return total / len(self.labels)
 
 
 def _compared(model: BlockModel, graph: Graph, threads: int) -> component_kernels.Compared:
@@ -184,6 +194,7 @@ def _sample(
     lo, hi = graph.n_small, graph.n_components
     first = graph.pair_ptr[lo]
     steps = float(graph.pair_ptr[hi] - first) * n_fields * 8 * len(chains.labels) * len(model.share)
+    steps *= chains.crowding(graph)
     n_keep = int(np.clip(_SWEEP_BUDGET / max(steps, 1.0), 4, max(n_sweeps * 2 // 3, 1)))
     n_burn = n_keep // 2
     weight = 1.0 / (n_keep * len(chains.labels))

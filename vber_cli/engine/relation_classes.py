@@ -3,7 +3,7 @@
 All candidate pairs together are modelled as a Poisson process over level vectors: unrelated pairs, which are the
 reference, links, and C classes of relations. A structure's worth is its composite likelihood
 
-    CL = Σ_pairs log(1 + odds_M LR_M + Σ_c odds_c LR_c) − N_M − Σ_c N_c,    BIC = CL − ½ log(pairs) · parameters
+    CL = Σ_pairs log(T + odds_M LR_M + Σ_c odds_c LR_c) − N_M − Σ_c N_c,    BIC = CL − ½ log(pairs) · parameters
 
 Explaining agreement by identity or by relation is nearly a tie for one pair of fields, and the two could swap places.
 Two anchors keep them apart: the start is the link posterior under the dependence tree, which sees that what is shared
@@ -30,7 +30,6 @@ RELATION_COUNTS = (0, 1, 2, 4, 8, 12)
 _STARTS = 2  # and one from the best structure of fewer classes
 _STILL = 0.5  # nats of likelihood that a round must gain for another
 _EM_ROUNDS = 12
-_REFITS = 3
 _PRIOR_WEIGHT = 2.0
 _DIFFERENT = 0.9  # of a relation's pairs differ in its most different telling field, at least
 _TELLING = 3.0  # nats of collision entropy that make a field telling
@@ -39,6 +38,9 @@ _MOST_LOST = 0.6  # of the anchor's sure links, that a structure may call relati
 _MORE_LOST = 0.08  # of them, that it may call relations beyond what the best with fewer classes does
 _PATIENCE = 2  # numbers of classes in turn without a better BIC, after which no more are tried
 _CLEAR = 0.02  # a pair less probable than this is clearly no link
+# Pairs of what anchors relations are trained on, refit by refit: clear others, all but sure links, and all, for where
+# twins are, the anchor calls them sure links.
+_TRAINED_BELOW = (_CLEAR, _SURE, np.inf)
 # The anchored start: three qualities of link, by share and by mismatch in every field.
 _ANCHOR_SHARE = np.array([0.55, 0.3, 0.15])
 _ANCHOR_MISMATCH = np.array([0.03, 0.12, 0.35])
@@ -75,9 +77,9 @@ def anchored_noise(possible: np.ndarray) -> Noise:
 
 
 def without_relations(model: BlockModel, noise: Noise) -> BlockModel:
-    """The block model with other noise classes and no relations."""
+    """The block model with other noise classes, no relations and no tree."""
     return with_noise(model, noise)._replace(
-        relation_odds=np.zeros(0), relation_level=np.zeros((0, model.codes.shape[1], N_LEVELS))
+        relation_odds=np.zeros(0), relation_level=np.zeros((0, model.codes.shape[1], N_LEVELS)), tree=model.tree[:0]
     )
 
 
@@ -153,8 +155,8 @@ def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: fl
     link, _ = pair_evidence(without_relations(pairs.model, noise), pairs.b, pairs.levels)
     n_links = max(float(count @ p), 1.0)
     n_related = np.full(n_classes, (0.5 * float(count @ (p < _CLEAR)) + 1.0) / max(n_classes, 1))
-    for refit in range(_REFITS):
-        trained = pairs.anchor < (_SURE if refit else _CLEAR)
+    for refit in range(len(_TRAINED_BELOW)):
+        trained = pairs.anchor < _TRAINED_BELOW[refit]
         before = -np.inf
         for _ in range(_EM_ROUNDS):
             p, related, log_total = _responsibilities(pairs, link, n_links, level, n_related, n_pairs)
@@ -182,7 +184,7 @@ def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: fl
 
 def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int) -> Noise:
     """Noise classes of the clear links, or the anchored ones where there are none."""
-    clear = p > _SURE
+    clear = p > 0.5
     if not clear.any():
         return anchored_noise(possible)
     return few_classes(pairs.levels[clear], p[clear] * pairs.count[clear], possible, seed)
@@ -191,15 +193,15 @@ def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int)
 def _responsibilities(
     pairs: AlikePairs, link: FloatArray, n_links: float, level: FloatArray, n_related: FloatArray, n_pairs: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """P(link) (P,), P(relation c) (P, C), and log(1 + Σ odds LR) (P,) of every pair."""
+    """P(link) (P,), P(relation c) (P, C), and log(T + Σ odds LR) (P,) of every pair."""
     log_odds = np.empty((len(link), 1 + len(level)))
     log_odds[:, 0] = link + pairs.prior + np.log(n_links / n_pairs)
     log_level = np.log(np.maximum(level, 1e-300)).reshape(len(level), pairs.shown.shape[1])
     log_odds[:, 1:] = pairs.shown @ log_level.T
     log_odds[:, 1:] += np.log(n_related / n_pairs) - pairs.by_chance[:, None]
-    top = np.maximum(log_odds.max(axis=1), 0.0)
+    top = np.maximum(log_odds.max(axis=1), pairs.by_tree)
     part = np.exp(log_odds - top[:, None])
-    total = np.exp(-top) + part.sum(axis=1)
+    total = np.exp(pairs.by_tree - top) + part.sum(axis=1)
     part /= total[:, None]
     part[pairs.certain] = np.arange(part.shape[1]) == 0
     return part[:, 0], part[:, 1:], top + np.log(total)

@@ -96,6 +96,7 @@ _RECORDS = (
     _field("database", _NAME),
     _field("row", pa.int64()),
     _field("record_id", pa.string()),
+    _field("individual_share", pa.float64()),
 )
 
 VALUES = pa.schema(
@@ -151,7 +152,11 @@ def record_columns(fields: Sequence[str]) -> list[str]:
 
 
 def records_schema(fields: Sequence[str]) -> pa.Schema:
-    """Schema of the records with their values as they were read; null where a value is missing."""
+    """Schema of the records with their values as they were read; null where a value is missing.
+
+    `individual_share` is how much of an individual each stands for: one over the expected number of its records where
+    fields depend on each other, for which individuals are counted, else 1.
+    """
     return pa.schema([*_RECORDS, *(_field(name, _NAME, nullable=True) for name in record_columns(fields))])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,12 +24,16 @@ class Dependence:
         (F, 4) float64, levels of two different individuals whose parent values are identical.
     gain
         (F,) float64 nats a pair, what knowing the parent is worth.
+    drawn
+        (N,) float64, how much of an individual each record stands for: one over the number of its records; empty where
+        that is not known, and each record counts as one.
     """
 
     parent: LongArray
     strength: FloatArray
     levels: FloatArray
     gain: FloatArray
+    drawn: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def none(cls, n_fields: int) -> Dependence:
@@ -37,6 +41,17 @@ class Dependence:
         return cls(
             np.full(n_fields, -1, dtype=np.int64), np.zeros(n_fields), np.ones((n_fields, N_LEVELS)), np.zeros(n_fields)
         )
+
+    def alone(self) -> Dependence:
+        """Return the same without what is known of the records."""
+        return replace(self, drawn=np.zeros(0))
+
+    @property
+    def edges(self) -> LongArray:
+        """(E, 2) int64: the fields that have a parent, and the parent, by parents, then ascending."""
+        children = np.flatnonzero(self.parent >= 0)
+        children = children[np.argsort(self.parent[children], kind="stable")]
+        return np.column_stack([children, self.parent[children]])
 
     @property
     def n_edges(self) -> int:

@@ -38,7 +38,7 @@ class Records:
     n_values: LongArray
     whole: Records | None = field(default=None, repr=False)
     rows: LongArray | None = field(default=None, repr=False)
-    _counts: dict[tuple[int, int], tuple[LongArray, LongArray]] = field(default_factory=dict, repr=False)
+    _places: dict[tuple[int, int], tuple[LongArray, LongArray, LongArray]] = field(default_factory=dict, repr=False)
 
     @property
     def n_records(self) -> int:
@@ -60,24 +60,25 @@ class Records:
         codes = np.ascontiguousarray(self.codes[rows])
         return Records(codes, self.db_of_record[rows], self.n_values, self, rows)
 
-    def counts_together(self, f: int, g: int) -> tuple[LongArray, LongArray]:
-        """(N,) and (N,) int64: records with the same values of f and g as each, and with the same value of g.
+    def counts_together(self, f: int, g: int, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(N,) and (N,) float64: records with the same values of f and g as each, and with the same value of g.
 
-        0 where either value is missing. Counted once, and remembered.
+        0 where either value is missing. A record counts as its weight (N,), all as 1 where there are no weights; so
+        they do among a part of the records, whose counts are those among all.
         """
-        if (f, g) not in self._counts:
-            if self.whole is not None and self.rows is not None:
-                both, parent = self.whole.counts_together(f, g)
-                self._counts[f, g] = both[self.rows], parent[self.rows]
-            else:
-                self._counts[f, g] = self._count_together(f, g)
-        return self._counts[f, g]
+        if self.whole is not None and self.rows is not None:
+            both, parent = self.whole.counts_together(f, g, weight[:0])
+            return both[self.rows], parent[self.rows]
+        if (f, g) not in self._places:
+            self._places[f, g] = self._place_together(f, g)
+        seen, pair, value = self._places[f, g]
+        out = np.zeros((2, self.n_records))
+        for row, place in zip(out, (pair, value), strict=True):
+            row[seen] = np.bincount(place, weights=weight[seen] if len(weight) else None)[place]
+        return out[0], out[1]
 
-    def _count_together(self, f: int, g: int) -> tuple[LongArray, LongArray]:
+    def _place_together(self, f: int, g: int) -> tuple[LongArray, LongArray, LongArray]:
+        """The records that show both f and g, and numbers of the pair of values and of g's value."""
         v, u = self.codes[:, f].astype(np.int64), self.codes[:, g].astype(np.int64)
-        seen = (v >= 0) & (u >= 0)
-        both, parent = np.zeros(len(v), dtype=np.int64), np.zeros(len(v), dtype=np.int64)
-        _, pair, n_both = np.unique((u[seen] << 32) | v[seen], return_inverse=True, return_counts=True)
-        both[seen] = n_both[pair.ravel()]
-        parent[seen] = np.bincount(u[seen])[u[seen]]
-        return both, parent
+        seen = np.flatnonzero((v >= 0) & (u >= 0))
+        return seen, np.unique((u[seen] << 32) | v[seen], return_inverse=True)[1].ravel(), u[seen]

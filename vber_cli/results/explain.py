@@ -144,7 +144,9 @@ class Explainer:
         order = canonical_order(self.stored.records)
         self._place = np.empty(len(order), dtype=np.int64)
         self._place[order] = np.arange(len(order))
-        self._model: BlockModel = block_model(in_order(self.stored.records, order), self.stored.learned.evidence)
+        self._model: BlockModel = block_model(
+            in_order(self.stored.records, order), self.stored.learned.in_order(order).evidence
+        )
 
     @cached_property
     def _links(self) -> tuple[LongArray, FloatArray]:
@@ -251,16 +253,11 @@ class Explainer:
         notes = []
         if levels[f] == IDENTICAL:
             notes.append(f"1 in {1.0 / float(self._model.theta[later, f]):,.0f}")
-        parent = int(self._model.parent[f])
+        parent = int(self.stored.learned.evidence.dependence.parent[f])
         own, free = float(found.by_field[i, f]) / BIT, float(found.independent[i, f]) / BIT
-        tree = self.stored.learned.tree
         if parent >= 0 and levels[parent] == IDENTICAL and abs(own - free) > TELLING_BITS:
             word = "implied by" if 0.0 <= own < free / 2 else "counted given"
             notes.append(f"{word} {self.stored.fields[parent]} ({free:+.1f} bits without it)")
-        elif tree is not None and levels[f] == IDENTICAL and len(self._model.relation_odds):
-            parent = int(tree.parent[f])
-            if parent >= 0 and levels[parent] == IDENTICAL:
-                notes.append(f"goes with {self.stored.fields[parent]}")
         return ", ".join(notes)
 
     def _relation_line(self, found: PairExplanation, i: int) -> Line:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from vber_cli.io import schema
 from vber_cli.io.write import ResultDirectory
 from vber_cli.model.prior import Prior, value_pointers
 from vber_cli.model.similar import SimilarValues, Swaps
-from vber_cli.model.types import IntArray, LongArray, Records
+from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.results.learned_file import MODEL, MODEL_FORMAT, damaged, learned_alone, read_json, to_plain
 from vber_cli.results.open_result import OpenResult, plain_text
 
@@ -97,10 +97,10 @@ def write_model(
             "concentration": evidence.prior.concentration.tolist(),
             "noise": to_plain(evidence.noise),
             "relations": to_plain(evidence.relations),
-            "dependence": to_plain(evidence.dependence),
+            "dependence": to_plain(evidence.dependence.alone()),
             "tilt": evidence.tilt.tolist(),
             "present": None if learned.present is None else list(learned.present),
-            "tree": None if learned.tree is None else to_plain(learned.tree),
+            "tree": None if learned.tree is None else to_plain(learned.tree.alone()),
         },
     )
     names = tuple(json.loads(facts["input_digests"])[d]["database"] for d in range(len(encoded.n_records_by_db)))
@@ -109,7 +109,8 @@ def write_model(
         writer.write(_value_table(f, names, encoded, compared, evidence.prior))
     result.writer("similar", schema.SIMILAR, facts).write(_similar_table(fields, evidence))
     if with_records:
-        result.writer("records", schema.records_schema(fields), facts).write(_record_table(names, encoded))
+        drawn = evidence.dependence.drawn
+        result.writer("records", schema.records_schema(fields), facts).write(_record_table(names, encoded, drawn))
 
 
 def _names(codes: np.ndarray, names: tuple[str, ...]) -> pa.DictionaryArray:
@@ -172,7 +173,7 @@ def _similar_table(fields: tuple[str, ...], evidence: Evidence) -> pa.Table:
     )
 
 
-def _record_table(names: tuple[str, ...], encoded: Encoded) -> pa.Table:
+def _record_table(names: tuple[str, ...], encoded: Encoded, drawn: FloatArray) -> pa.Table:
     codebook, codes = encoded.codebook, encoded.records.codes
     columns = [
         pa.DictionaryArray.from_arrays(
@@ -185,6 +186,7 @@ def _record_table(names: tuple[str, ...], encoded: Encoded) -> pa.Table:
             _names(encoded.records.db_of_record, names),
             pa.array(encoded.row),
             encoded.record_id.cast(pa.string()),
+            pa.array(drawn if len(drawn) else np.ones(len(codes))),
             *columns,
         ],
         schema=schema.records_schema(codebook.fields),
@@ -215,8 +217,11 @@ def read_model(result: OpenResult) -> StoredModel:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(result, error) from None
-    learned = Hyperparameters(evidence, alone.n, alone.log_new, alone.tree, alone.present)
     columns = read_values(result, fields)
+    if alone.dependence.n_edges:
+        drawn = result.table("records", ["individual_share"]).column(0).to_numpy()
+        evidence = replace(evidence, dependence=replace(alone.dependence, drawn=drawn))
+    learned = Hyperparameters(evidence, alone.n, alone.log_new, alone.tree, alone.present)
     records = _as_compared(result, fields, columns, values, np.diff(value_ptr))
     return StoredModel(fields, alone.types, records, columns, learned, alone.linked)
 

@@ -184,7 +184,7 @@ def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: fl
 
 def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int) -> Noise:
     """Noise classes of the clear links, or the anchored ones where there are none."""
-    clear = p > 0.5
+    clear = p > _SURE
     if not clear.any():
         return anchored_noise(possible)
     return few_classes(pairs.levels[clear], p[clear] * pairs.count[clear], possible, seed)

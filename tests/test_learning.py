@@ -90,9 +90,14 @@ def test_a_part_holds_the_sample_and_what_looks_like_it(made, monkeypatch):
 def test_what_is_counted_in_a_part_is_counted_among_all():
     codes = np.array([[0, 0], [0, 0], [0, 1], [1, 1], [-1, 1], [0, -1]], np.int32)
     records = Records(codes, np.zeros(6, np.int32), np.array([2, 2]))
-    both, parent = records.counts_together(0, 1)
+    alike = np.zeros(0)
+    both, parent = records.counts_together(0, 1, alike)
     assert both.tolist() == [2, 2, 1, 1, 0, 0]
     assert parent.tolist() == [2, 2, 2, 2, 0, 0]
+    # the first two are one individual
+    both, parent = records.counts_together(0, 1, np.array([0.5, 0.5, 1.0, 1.0, 1.0, 1.0]))
+    assert both.tolist() == [1, 1, 1, 1, 0, 0]
+    assert parent.tolist() == [1, 1, 2, 2, 0, 0]
     part = records.part(np.array([0, 3, 4]))
     assert part.codes.tolist() == [[0, 0], [1, 1], [-1, 1]]
-    assert [one.tolist() for one in part.counts_together(0, 1)] == [[2, 1, 0], [2, 2, 0]]
+    assert [one.tolist() for one in part.counts_together(0, 1, alike)] == [[2, 1, 0], [2, 2, 0]]

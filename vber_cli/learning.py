@@ -139,7 +139,8 @@ def learn(
     """
     if known is not None:
         learned = infer.Learned(known, infer.NO_PAIRS, {}, {})
-        return infer.learn_on(records, candidates.find, learned, settings, max_rounds=MAX_ROUNDS)
+        kept = replace(settings, keep_noise=True)
+        return infer.learn_on(records, candidates.find, learned, kept, max_rounds=MAX_ROUNDS)
     if records.n_records < pilot.FROM or start.evidence.constraints.any:
         return infer.learn_from(records, candidates.find, start, settings)
     step = settings.checkpoints.step

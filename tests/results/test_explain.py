@@ -100,7 +100,7 @@ def test_a_relative_in_plain_words(sample_result, tmp_path):
     shutil.copytree(sample_result, tmp_path / "out")
     model = json.loads((tmp_path / "out" / "model.json").read_text())
     levels = [[0.9, 0.0, 0.0, 0.1]] + [[0.01, 0.0, 0.0, 0.99]] * (len(model["fields"]) - 1)
-    model["relations"] = {"odds": [0.01], "levels": [levels]}
+    model["relations"] = {"odds": [0.5], "levels": [levels]}
     (tmp_path / "out" / "model.json").write_text(json.dumps(model))
     reports = Explainer(OpenResult(tmp_path / "out")).pairs([(i, j) for i in range(40) for j in range(180, 330)])
     lines = [line for report in reports for line in report.lines if line.kind == "relation"]

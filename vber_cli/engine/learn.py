@@ -89,6 +89,8 @@ class Settings:
         Whether α (with it the noise classes and levels), θ, and relations are learned.
     seed, threads
         The threads have no influence on the result.
+    keep_noise
+        Whether the noise that was found together with relations stays as it is.
     on_round
         Called after every round of learning.
     checkpoints
@@ -101,6 +103,7 @@ class Settings:
     learn_relations: bool
     seed: int
     threads: int
+    keep_noise: bool = False
     on_round: Callable[[], None] = lambda: None
     checkpoints: Checkpoints = NO_CHECKPOINTS
 
@@ -257,7 +260,8 @@ def update(
     """
     evidence = now.evidence
     prior, noise = evidence.prior, evidence.noise
-    if settings.learn_concentration:
+    kept = settings.keep_noise and evidence.relations.n_classes > 0
+    if settings.learn_concentration and not kept:
         noise, overall = hyper.best_noise(found.stats, found.class_weight, model.unrelated[:, 1:3] > 0)
         prior = prior.with_concentration(overall)
     if settings.learn_base:

@@ -100,3 +100,22 @@ def test_the_tree_is_a_forest_and_the_seed_decides(rng):
     for _ in parent:
         above = np.where(above >= 0, parent[above], -1)
     assert (above == -1).all()
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+def test_who_moves_keeps_the_name(rng):
+    """Half of those who are there twice have moved, and show no birthday: strangers do not share names for all that."""
+    records, who = make_people(rng, in_places=True)
+    codes = records.codes.copy()
+    moved = N_PEOPLE + np.flatnonzero(rng.random(N_AGAIN) < 0.5)
+    codes[moved, POSTCODE] = rng.integers(0, SIZES[POSTCODE], len(moved))
+    town_of = {p: t for p, t in codes[:N_PEOPLE, [POSTCODE, TOWN]].tolist() if p >= 0 and t >= 0}
+    codes[moved, TOWN] = [town_of[p] for p in codes[moved, POSTCODE].tolist()]
+    codes[moved, DAY] = np.where(rng.random(len(moved)) < 0.5, -1, codes[moved, DAY])
+    found, a, b = learned(Records(codes, records.db_of_record, SIZES))
+    tree = found.dependence
+    assert sorted((int(f), int(g)) for f, g in tree.edges) in ([(TOWN, POSTCODE)], [(POSTCODE, TOWN)])
+    # a duplicate who shows a birthday is one, moved or not
+    shown = (who[a] == who[b]) & (codes[a, DAY] == codes[b, DAY]) & (codes[a, DAY] >= 0)
+    shown &= (codes[a, GIVEN] == codes[b, GIVEN]) & (codes[a, SURNAME] == codes[b, SURNAME])
+    assert (found.probability[shown] > 0.5).mean() > 0.95

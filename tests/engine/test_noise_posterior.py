@@ -104,3 +104,14 @@ def test_what_holds_a_pair_together_counts_and_not_only_its_own_pattern(rng):
     np.testing.assert_allclose(
         rates(draws).mean(axis=(0, 1)), (MISMATCHES[0] + wrong) / (MISMATCHES.sum() + half), atol=0.05
     )
+
+
+def test_draws_that_would_run_away_stay_where_the_noise_was_learned(rng):
+    """Few individuals of many records, in fields of few values: by themselves pairs would make ever more links."""
+    records = duplicated(rng, (3, 4, 2), 0.2, 60)
+    concentration = np.full((1, 3), 0.25)
+    noise = Noise.single(concentration[0])
+    draws = drawn(rng, records, noise, 60, n=60.0)
+    n = np.array([d.n for d in draws])
+    assert abs(n.mean() - 60.0) < 15.0
+    assert n.min() > 20.0

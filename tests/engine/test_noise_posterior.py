@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.engine import built
+from vber_cli.engine import noise_posterior as module
 from vber_cli.engine.block_model import block_model, exact_evidence
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.hyper import MISMATCHES
@@ -106,12 +107,18 @@ def test_what_holds_a_pair_together_counts_and_not_only_its_own_pattern(rng):
     )
 
 
-def test_draws_that_would_run_away_stay_where_the_noise_was_learned(rng):
-    """Few individuals of many records, in fields of few values: by themselves pairs would make ever more links."""
-    records = duplicated(rng, (3, 4, 2), 0.2, 60)
-    concentration = np.full((1, 3), 0.25)
-    noise = Noise.single(concentration[0])
-    draws = drawn(rng, records, noise, 60, n=60.0)
-    n = np.array([d.n for d in draws])
-    assert abs(n.mean() - 60.0) < 15.0
-    assert n.min() > 20.0
+def test_draws_that_would_run_away_stay_where_the_noise_was_learned(rng, monkeypatch):
+    """As among many records of few individuals, where pairs by themselves make ever more links."""
+    records = duplicated(rng, (60, 60, 60), 0.1)
+    noise = Noise.single(np.full(3, 0.1))
+    usual = module._draw_links
+
+    def ever_more(*given):
+        found, by_class = usual(*given)
+        return 1.4 * found, by_class
+
+    monkeypatch.setattr(module, "_draw_links", ever_more)
+    draws = drawn(rng, records, noise, 60)
+    assert np.mean([d.n for d in draws]) == pytest.approx(150.0, abs=1e-6)
+    assert rates(draws).mean(axis=0) == pytest.approx(np.full((1, 3), 0.1 / 1.1), rel=0.05)
+    assert np.all(rates(draws).std(axis=0) > 0)

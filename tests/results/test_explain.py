@@ -186,3 +186,10 @@ def test_ids_that_databases_share(tmp_path):
 def test_literal_results_have_a_model_but_no_values(literal_result):
     with pytest.raises(InputError, match=r"has no records\.parquet"):
         explain_pair(literal_result, "C0001", "C0002")
+
+
+def test_what_rounds_to_nothing_is_not_against_it(explainer):
+    reports = explainer.pairs([(i, j) for i in range(40) for j in range(180, 330)])
+    verdicts = [report.verdict for report in reports if "Against it: " in report.verdict]
+    assert verdicts
+    assert not any("(-0.0 bits)" in verdict for verdict in verdicts)

@@ -296,7 +296,8 @@ class Explainer:
                 return "The literal updates (--no-moves) look for no links."
             return "By themselves they would be linked: they were no candidates, or other records speak against it."
         against = sorted(
-            (x for x in report.lines if x.bits < 0 and x.kind in ("field", "relation")), key=lambda x: x.bits
+            (x for x in report.lines if x.bits <= -TELLING_BITS and x.kind in ("field", "relation")),
+            key=lambda x: x.bits,
         )
         if not against:
             return "What agrees is too little beside the number of individuals."

@@ -16,7 +16,7 @@ import numpy as np
 from vber_cli.engine.block_model import BlockModel, Evidence, block_model
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels, tree_evidence
 from vber_cli.engine.noise_classes import as_noise
-from vber_cli.model.dependence import Dependence
+from vber_cli.model.dependence import Dependence, individual_shares
 from vber_cli.model.noise import Noise
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.relations import Relations
@@ -112,9 +112,7 @@ def learn_tree(
         link += _moved(model, levels).sum(axis=1)
         probability = 1.0 / (1.0 + np.exp(np.clip(log_new + doubt - link, -500.0, 500.0)))
         probability[together] = 1.0
-        partners = np.bincount(a, weights=probability, minlength=records.n_records)
-        partners += np.bincount(b, weights=probability, minlength=records.n_records)
-        drawn = np.asarray(1.0 / (1.0 + partners), dtype=np.float64)
+        drawn = individual_shares(records.n_records, (a, b), probability)
         n = float(np.clip(drawn.sum(), 0.02 * records.n_records, records.n_records - 0.5))
         now = replace(now, dependence=replace(tree, drawn=drawn))
     return Anchor(now.dependence, probability, n)

@@ -19,7 +19,7 @@ from vber_cli.engine.noise_classes import choose_classes
 from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, count_weak_pairs, expect
 from vber_cli.engine.relation_classes import choose_structure, refit_relations
 from vber_cli.model.constraints import n_free_pairs, unit_maximum
-from vber_cli.model.dependence import Dependence
+from vber_cli.model.dependence import Dependence, individual_shares
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.presence import Presence, learn_presence, present_individuals, relative_rates
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
@@ -272,7 +272,7 @@ def update(
         presence = _presence(records, now, pairs, found.pair_probability, found.n_mean, settings)
     dependence = evidence.dependence
     if dependence.n_edges:
-        dependence = replace(dependence, drawn=_drawn(records.n_records, pairs, found.pair_probability))
+        dependence = replace(dependence, drawn=individual_shares(records.n_records, pairs, found.pair_probability))
     tilt = np.zeros(0) if presence is None else presence.tilt
     now = replace(
         now,
@@ -289,14 +289,6 @@ def update(
         plain = settings.occupancy.log_new(found.n_mean)
         return replace(now, log_new=min(now.occupancy(settings).log_new(max(n_sure, found.n_mean)), plain))
     return replace(now, log_new=now.occupancy(settings).next_log_new(now.log_new, found.n_mean, found.n_variance))
-
-
-def _drawn(n_records: int, pairs: tuple[IntArray, IntArray], probability: FloatArray) -> FloatArray:
-    """(N,) float64: how much of an individual each record stands for, one over the expected number of its records."""
-    partners = np.zeros(n_records)
-    for end in pairs:
-        partners += np.bincount(end, weights=probability, minlength=n_records)
-    return np.asarray(1.0 / (1.0 + partners))
 
 
 def _presence(

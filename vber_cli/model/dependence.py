@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from vber_cli.model.similar import N_LEVELS
-from vber_cli.model.types import FloatArray, LongArray
+from vber_cli.model.types import FloatArray, IntArray, LongArray
 
 
 @dataclass(frozen=True)
@@ -57,3 +57,19 @@ class Dependence:
     def n_edges(self) -> int:
         """Fields that have a parent."""
         return int((self.parent >= 0).sum())
+
+
+def individual_shares(n_records: int, pairs: tuple[IntArray, IntArray], probability: FloatArray) -> FloatArray:
+    """(N,) float64: how much of an individual each record stands for, one over the expected number of its records.
+
+    Parameters
+    ----------
+    n_records
+        N.
+    pairs, probability
+        (P,) and (P,) ends, and (P,) probabilities that they are one individual.
+    """
+    partners = np.zeros(n_records)
+    for end in pairs:
+        partners += np.bincount(end, weights=probability, minlength=n_records)
+    return np.asarray(1.0 / (1.0 + partners))

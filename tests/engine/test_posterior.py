@@ -185,3 +185,14 @@ def test_a_weak_pair_by_itself_has_its_exact_probability(rng, parts):
     assert weak.pair_probability[0] > 2e-3
     for name in ("pair_probability", "alone", "stats", "class_weight", "repeats", "n_mean", "n_variance"):
         np.testing.assert_allclose(getattr(weak, name), getattr(together, name), rtol=0, atol=1e-12, err_msg=name)
+
+
+def test_large_blocks_crowd_the_sweeps(rng):
+    """Chains go in turn from the partition given and from every record alone: one crowded, one not."""
+    case = naive.make_case(rng, 60, "people", 1, ())
+    graph = build_graph(*edges_within([range(40), range(40, 44)]), 60)
+    model = built.model_of(case)
+    together = np.where(np.arange(60) < 40, 0, np.arange(60)).astype(np.int32)
+    assert Chains(model, graph, 2, together).crowding(graph) == pytest.approx((40 / 8 + 1) / 2)
+    apart = np.arange(60, dtype=np.int32)
+    assert Chains(model, graph, 2, apart).crowding(graph) == 1.0

@@ -377,9 +377,9 @@ def choose_relations(
         records, now.evidence, pairs.b, pairs.a, pairs.levels, possible, settings.occupancy, settings.seed
     )
     now = replace(now, tree=anchor.dependence, evidence=replace(now.evidence, dependence=anchor.dependence))
-    model = block_model(records, now.evidence)
     if anchor.dependence.n_edges == 0:
         return now, {}  # where no field depends on another there are no relatives to tell from duplicates
+    model = block_model(records, now.evidence)
     presence = _presence(records, now, (pairs.a, pairs.b), anchor.probability, anchor.n, settings)
     prior = np.zeros(len(pairs))
     if presence is not None:

@@ -109,6 +109,9 @@ class SimilarValues:
         for level in (IDENTICAL, CLOSE, NEAR):
             at = self.level == level
             out[:, level] = np.bincount(owner[at], weights=mass[at], minlength=n_fields)
+        # whoever shows a value not seen here is as often near another as those who show one that is
+        seen = np.bincount(field, weights=prior.base, minlength=n_fields)
+        out[:, CLOSE : NEAR + 1] /= np.maximum(np.minimum(seen, 1.0), 1e-300)[:, None] ** 2
         out[:, IDENTICAL] += np.bincount(field, weights=prior.base**2, minlength=n_fields)
         out[:, OTHER] = np.maximum(1.0 - out[:, :OTHER].sum(axis=1), 1e-9)
         return out

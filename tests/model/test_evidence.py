@@ -98,3 +98,13 @@ def test_agreement_rate_is_that_of_two_draws_from_one_individual(rng, concentrat
 def test_collision_entropy():
     prior = Prior(np.array([0, 4, 4, 5]), np.array([0.25, 0.25, 0.25, 0.25, 1.0]), np.ones(3))
     assert collision_entropy(prior) == pytest.approx([np.log(4), 0.0, 0.0])
+
+
+def test_unseen_values_are_as_often_near_as_seen_ones():
+    """Nine tenths of the draws show values not seen here: of strangers' pairs no fewer are near for that."""
+    ptr = np.array([0, 4])
+    similar = SimilarValues.of(ptr, np.array([0]), np.array([1]), np.array([1], np.int8))
+    all_seen = similar.chance_levels(Prior(ptr, np.full(4, 0.25), np.ones(1)))
+    few_seen = similar.chance_levels(Prior(ptr, np.full(4, 0.025), np.ones(1)))
+    assert all_seen[0, 1] == pytest.approx(2 / 16)
+    assert few_seen[0, 1] == pytest.approx(2 / 16)

@@ -14,6 +14,8 @@ from vber_cli.engine.block_model import Evidence, block_model, exact_evidence
 from vber_cli.engine.graph import build_graph
 from vber_cli.engine.learn import EDGE_LOG_ODDS, FAINT_LOG_ODDS, Hyperparameters, Settings, log_odds_of, with_levels
 from vber_cli.engine.link_posterior import link_posterior
+from vber_cli.engine.local_kernels import FRESH, N_STATS
+from vber_cli.engine.posterior import Expectation
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.occupancy import Occupancy
@@ -162,3 +164,29 @@ def test_faint_candidates_are_listed_too(rng, monkeypatch):
     assert (p <= odds).all()
     both_alone = found.alone[pairs.a[faint]] * found.alone[pairs.b[faint]]
     np.testing.assert_allclose(p, both_alone * odds / (1 + odds), rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("moved", "alpha_moved", "fresh", "sweeps", "ends"),
+    [
+        (0.5, 0.01, 1e4, [], True),
+        (2.0, 0.01, 1e4, [], False),
+        (2.0, 0.01, 1e4, [[90.0, 96.0], [40.0, 46.0]], True),  # within a chain n varies by 3, between the two by 50
+        (4.0, 0.01, 1e4, [[90.0, 96.0], [40.0, 46.0]], False),
+        (0.5, 0.05, 1e4, [], False),
+        (0.5, 0.05, 15.0, [], True),  # a quarter of 1/√16
+        (0.5, 0.07, 15.0, [], False),
+    ],
+)
+def test_rounds_end_once_nothing_moves_beyond_chance(rng, moved, alpha_moved, fresh, sweeps, ends):
+    records, _ = make_records(rng, 30, 10)
+    prior = make_prior(records, "empirical", 0.2)
+    before = Hyperparameters(exact_evidence(prior, records.n_fields), 10_000.0 - 1.0, 0.0)
+    further = prior.with_concentration(prior.concentration * np.exp(np.array([0.0, alpha_moved, 0.0, -0.001])))
+    now = Hyperparameters(exact_evidence(further, records.n_fields), before.n + moved * 0.999, 0.0)
+    stats = np.zeros((2, records.n_fields, N_STATS))
+    stats[:, :, FRESH] = fresh / 2
+    nothing = np.zeros(0)
+    chains = np.array(sweeps) if sweeps else np.zeros((0, 0))
+    found = Expectation(nothing, nothing, stats, nothing, nothing, now.n, 1.0, nothing, chains)
+    assert learn.settled(before, now, found) == ends

@@ -14,6 +14,7 @@ from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
 from vber_cli.engine.dependence_tree import learn_tree
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.graph import Graph, build_graph, thin, with_inner
+from vber_cli.engine.local_kernels import FRESH
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.noise_classes import choose_classes
 from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, count_weak_pairs, expect
@@ -39,6 +40,7 @@ _RARE = -3.0
 _SURE = 0.95
 CERTAIN_LOG_ODDS = 500.0  # of pairs that must be links; those that cannot be are no candidates
 MAX_ROUNDS = 40
+_STILL_N, _STILL_ALPHA, _STILL_SD = 1e-4, 2e-2, 0.25
 _SWEEPS = 12
 
 
@@ -320,8 +322,8 @@ def learn(
 ) -> Hyperparameters:
     """Variational EM: the link posterior, then noise, θ, n and K from it, and again.
 
-    Stops when n moves by less than one in ten thousand and every α by less than two percent. With
-    `watch_databases` it is asked after every round what the databases show about their own duplicates.
+    Stops once a round has `settled`. With `watch_databases` it is asked after every round what the databases show about
+    their own duplicates.
     """
     done, now = settings.checkpoints.begun(start)
     pairs = without_faint(
@@ -334,11 +336,25 @@ def learn(
         before = now
         now = update(records, model, split.ends(), now, found, settings, watch_databases=watch_databases)
         settings.on_round()
-        change = np.log(now.evidence.prior.concentration / before.evidence.prior.concentration)
-        if abs(now.n - before.n) < 1e-4 * max(now.n, 1.0) and np.max(np.abs(change), initial=0.0) < 2e-2:
+        if settled(before, now, found):
             break
         settings.checkpoints.round_done(number, now)
     return now
+
+
+def settled(before: Hyperparameters, now: Hyperparameters, found: Expectation) -> bool:
+    """Whether a round moved n and every α by no more than is worth another.
+
+    That is one in ten thousand of n and two percent of an α. Where n comes from chains, what it moves by chance between
+    their sweeps is no reason either, nor is for an α a quarter of its own standard deviation, which is about one over
+    the root of the fresh draws that it was learned from.
+    """
+    sweeps = found.chain_n.var(axis=1) if found.chain_n.size else np.zeros(1)
+    chance = float(np.sqrt(sweeps.mean() / len(sweeps)))
+    change = np.abs(np.log(now.evidence.prior.concentration / before.evidence.prior.concentration))
+    fresh = found.stats[:, :, FRESH].sum(axis=0)
+    still = change < np.maximum(_STILL_ALPHA, _STILL_SD / np.sqrt(1.0 + fresh))
+    return abs(now.n - before.n) < max(_STILL_N * max(now.n, 1.0), chance) and bool(still.all())
 
 
 def possible_levels(model: BlockModel) -> np.ndarray:

@@ -9,9 +9,9 @@ import pytest
 
 from tests import exact, reference
 from tests.engine import built, naive
-from vber_cli.engine import optimise as module
 from vber_cli.engine.graph import build_graph
 from vber_cli.engine.optimise import Limits, argmax_labels, optimise
+from vber_cli.engine.partition_bound import PartitionBound
 from vber_cli.engine.start import start_at_random, start_from_records
 
 STARTS = {"auto": None, "records": start_from_records, "random": start_at_random}
@@ -51,14 +51,15 @@ def run(case, n_individuals, start, rng, log_new, monkeypatch):
     keep = (case.codes[a] == case.codes[b]).sum(axis=1) >= 2
     pairs = a[keep], b[keep]
     weighed, steps = [], []
-    weigh = module._Loop._weigh
+    weigh = PartitionBound.of
 
     def watched(self, label):
         out = weigh(self, label)
-        weighed.append((label.copy(), *out))
+        weighed.append((label.copy(), out.elbo, out.bound))
+        assert out.n == len(np.unique(label))
         return out
 
-    monkeypatch.setattr(module._Loop, "_weigh", watched)
+    monkeypatch.setattr(PartitionBound, "of", watched)
     begin = None if start == "auto" else STARTS[start](case.records, n_individuals, int(rng.integers(100)))
     optimum = optimise(
         case.records, case.prior, built.model_of(case), n_individuals, log_new, build_graph(*pairs, n), pairs, begin,

@@ -13,6 +13,7 @@ from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
 from vber_cli.model.relations import Relations
 from vber_cli.model.similar import SimilarValues
+from vber_cli.model.similar_kernels import record_theta_kernel
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 
@@ -90,12 +91,7 @@ class Evidence:
 
 def record_theta(records: Records, prior: Prior) -> FloatArray:
     """(N, F) float64: θ of each record's own value, 1 where it is missing."""
-    out = np.ones(records.codes.shape)
-    for f in range(records.n_fields):
-        column = records.codes[:, f]
-        seen = column >= 0
-        out[seen, f] = prior.base[prior.value_ptr[f] + column[seen]]
-    return out
+    return np.asarray(record_theta_kernel(records.codes, prior.base, prior.value_ptr))
 
 
 def theta_given(records: Records, dependence: Dependence, theta: FloatArray) -> FloatArray:

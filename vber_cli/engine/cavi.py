@@ -249,6 +249,20 @@ def entropy(linkage: Linkage) -> float:
     return total + float(linkage.blank.sum()) * math.log(linkage.n_individuals)
 
 
+def log_partitions(prior: Prior, counts: FieldCounts, threads: int) -> FloatArray:
+    """(n_stored,) Σ_f [log B(λ_kf) − log B(A_f)] of every individual that some record leans on."""
+    own = np.zeros(counts.n_stored)
+    map_ranges(
+        lambda lo, hi: kernels.log_partition_kernel(
+            lo, hi, counts.cell_ptr, counts.cell_value, counts.cell_count, prior.alpha, prior.concentration,
+            counts.n_observed, own,
+        ),
+        ranges(counts.n_stored, _INDIVIDUALS_PER_PART),
+        threads,
+    )  # fmt: skip
+    return own
+
+
 def elbo(
     records: Records,
     prior: Prior,
@@ -258,20 +272,11 @@ def elbo(
     threads: int = 1,
 ) -> float:
     """The paper's bound right after a global step: −N log K + H(φ) + Σ_kf [log B(λ_kf) − log B(A_f)]."""
-    alpha = prior.alpha
-    own = np.zeros(counts.n_stored)
-    map_ranges(
-        lambda lo, hi: kernels.log_partition_kernel(
-            lo, hi, counts.cell_ptr, counts.cell_value, counts.cell_count, alpha, prior.concentration,
-            counts.n_observed, own,
-        ),
-        ranges(counts.n_stored, _INDIVIDUALS_PER_PART),
-        threads,
-    )  # fmt: skip
+    own = log_partitions(prior, counts, threads)
     rest = 0.0
     if linkage.n_rest > 0:
         rest = linkage.n_rest * kernels.rest_log_partition_kernel(
-            counts.rest_count, counts.rest_observed, alpha, prior.concentration
+            counts.rest_count, counts.rest_observed, prior.alpha, prior.concentration
         )
     return -records.n_records * math.log(linkage.n_individuals) + entropy_of(linkage) + float(np.sum(own)) + rest
 

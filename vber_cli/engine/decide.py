@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vber_cli.arrays import lex_order, stable_order
+from vber_cli.arrays import stable_order
 from vber_cli.engine import decide_kernels
 from vber_cli.engine.graph import build_graph
 from vber_cli.engine.start import relabel
@@ -120,31 +120,8 @@ class Membership:
 
 def membership(label: IntArray, a: IntArray, b: IntArray, probability: FloatArray, alone: FloatArray) -> Membership:
     """Membership of every record in the partition `label` (N,) with labels 0..n−1."""
-    n = len(label)
     size = np.bincount(label, minlength=int(label.max(initial=-1)) + 1)
-    record = np.concatenate([a, b]).astype(np.int64)
-    block = np.concatenate([label[b], label[a]]).astype(np.int64)
-    p = np.concatenate([probability, probability])
-    order = lex_order(block, record)
-    record, block, p = record[order], block[order], p[order]
-    first = np.flatnonzero((np.diff(record, prepend=-1) != 0) | (np.diff(block, prepend=-1) != 0))
-    total = np.add.reduceat(p, first) if len(p) else np.zeros(0)
-    record, block = record[first], block[first]
-    own = label[record] == block
-    mean = total / np.maximum(size[block] - own, 1)
-    out = np.where(size[label] == 1, alone, 0.0)
-    out[record[own]] = mean[own]
-    other = ~own
-    rank = np.lexsort((block[other], -mean[other], record[other]))
-    rivals, rival_block, rival_mean = record[other][rank], block[other][rank], mean[other][rank]
-    best = np.flatnonzero(np.diff(rivals, prepend=-1))
-    runner_up = np.full(n, -1, dtype=np.int32)
-    runner_up_probability = np.where(size[label] > 1, alone, 0.0)
-    found, found_block, found_mean = rivals[best], rival_block[best], rival_mean[best]
-    better = found_mean > runner_up_probability[found]
-    runner_up[found[better]] = found_block[better]
-    runner_up_probability[found[better]] = found_mean[better]
-    return Membership(np.clip(out, 0.0, 1.0), runner_up, np.clip(runner_up_probability, 0.0, 1.0))
+    return Membership(*decide_kernels.membership_kernel(label, size, a, b, probability, alone))
 
 
 @dataclass(frozen=True)

@@ -229,3 +229,48 @@ def decide_large_kernel(  # type: ignore[no-untyped-def]
                 changed = True
             if not changed:
                 break
+
+
+@nb.njit(cache=True, nogil=True)
+def membership_kernel(label, size, a, b, probability, alone):  # type: ignore[no-untyped-def]
+    """(N,) probability, runner-up and its probability, as in `decide.Membership`; `size` (n,) of the blocks."""
+    n = len(label)
+    ptr = np.zeros(n + 1, np.int64)
+    for i in range(len(a)):
+        ptr[a[i] + 1] += 1
+        ptr[b[i] + 1] += 1
+    for r in range(n):
+        ptr[r + 1] += ptr[r]
+    fill = ptr[:-1].copy()
+    pair = np.empty(2 * len(a), np.int64)
+    for i in range(len(a)):
+        pair[fill[a[i]]] = i
+        pair[fill[b[i]]] = i
+        fill[a[i]] += 1
+        fill[b[i]] += 1
+    out, runner_up, second = np.zeros(n), np.full(n, -1, np.int32), np.zeros(n)
+    total = np.zeros(len(size))  # of the record at hand, by block
+    for r in range(n):
+        own = label[r]
+        if size[own] == 1:
+            out[r] = alone[r]
+        else:
+            second[r] = alone[r]
+        for e in range(ptr[r], ptr[r + 1]):
+            i = pair[e]
+            total[label[b[i] if a[i] == r else a[i]]] += probability[i]
+        for e in range(ptr[r], ptr[r + 1]):
+            i = pair[e]
+            k = label[b[i] if a[i] == r else a[i]]
+            if k == own:
+                out[r] = total[k] / max(size[k] - 1, 1)
+            else:
+                mean = total[k] / size[k]
+                if mean > second[r] or (mean == second[r] and runner_up[r] > k):
+                    second[r], runner_up[r] = mean, k
+        for e in range(ptr[r], ptr[r + 1]):
+            i = pair[e]
+            total[label[b[i] if a[i] == r else a[i]]] = 0.0
+        out[r] = min(max(out[r], 0.0), 1.0)
+        second[r] = min(max(second[r], 0.0), 1.0)
+    return out, runner_up, second

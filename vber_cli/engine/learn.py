@@ -234,7 +234,7 @@ def expectation(model: BlockModel, split: PairGraph, log_new: float, settings: S
     """The E step: one pass over the components, and the weak pairs at first order."""
     chains = None
     if split.graph.n_components > split.graph.n_small:
-        greedy = greedy_labels(model, log_new, split.graph, settings.threads)
+        greedy = greedy_labels(model, log_new, split.graph, settings.threads, split.graph.n_small)
         chains = Chains(model, split.graph, 2, greedy, settings.threads)
     found = expect(
         model, log_new, split.graph, chains,

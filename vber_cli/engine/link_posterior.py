@@ -113,7 +113,7 @@ def link_posterior(
     a, b = split.ends()
     chains = None
     if graph.n_components > graph.n_small:
-        greedy = greedy_labels(model, learned.log_new, graph, settings.threads)
+        greedy = greedy_labels(model, learned.log_new, graph, settings.threads, graph.n_small)
         chains = Chains(model, graph, 4, greedy, settings.threads)
     n_draws = draws_for(records.n_records)
 

@@ -32,13 +32,17 @@ class Partition:
         (N,) int32, changed in place; a label is the number of some record of the block's component.
     threads
         Has no influence on the result.
+    first
+        The component from which on they move.
     """
 
-    def __init__(self, model: BlockModel, log_new: float, graph: Graph, label: IntArray, threads: int) -> None:
+    def __init__(
+        self, model: BlockModel, log_new: float, graph: Graph, label: IntArray, threads: int, first: int = 0
+    ) -> None:
         self.label = label
         self._model, self._log_new, self._graph, self._threads = model, log_new, graph, threads
-        self._order = _edge_order(model, graph, threads)
-        self._parts = component_parts(graph, 0, graph.n_components)
+        self._order = _edge_order(model, graph, threads, first)
+        self._parts = component_parts(graph, first, graph.n_components)
 
     def merge(self) -> int:
         """Merge blocks along edges, the strongest first, wherever that gains; returns how many were merged."""
@@ -86,9 +90,9 @@ class Partition:
         return n_distinct(self.label)
 
 
-def greedy_labels(model: BlockModel, log_new: float, graph: Graph, threads: int) -> IntArray:
-    """(N,) int32 labels after greedy merges of units along the edges."""
-    partition = Partition(model, log_new, graph, model.constraints.leads(graph.n_records), threads)
+def greedy_labels(model: BlockModel, log_new: float, graph: Graph, threads: int, first: int = 0) -> IntArray:
+    """(N,) int32 labels after greedy merges of units along the edges of the components `first` and after."""
+    partition = Partition(model, log_new, graph, model.constraints.leads(graph.n_records), threads, first)
     partition.merge()
     return partition.label
 
@@ -98,9 +102,11 @@ def symmetrised(elbo: float, n_individuals: int, n_occupied: int) -> float:
     return elbo + math.lgamma(n_individuals + 1) - math.lgamma(n_individuals - n_occupied + 1)
 
 
-def _edge_order(model: BlockModel, graph: Graph, threads: int) -> np.ndarray:
-    """(P,) int64: the pairs of each component, by falling evidence."""
-    link, doubt = pair_evidence(model, graph.pair_b, pair_levels(model, graph.pair_a, graph.pair_b, threads), threads)
-    component = np.repeat(np.arange(graph.n_components), np.diff(graph.pair_ptr))
+def _edge_order(model: BlockModel, graph: Graph, threads: int, first: int) -> np.ndarray:
+    """(P,) int64: the pairs of each component by falling evidence, as they are in components before `first`."""
+    begin = int(graph.pair_ptr[first]) if graph.n_components else 0
+    a, b = graph.pair_a[begin:], graph.pair_b[begin:]
+    link, doubt = pair_evidence(model, b, pair_levels(model, a, b, threads), threads)
+    component = np.repeat(np.arange(first, graph.n_components), np.diff(graph.pair_ptr[first:]))
     order = np.argsort(doubt - link, kind="stable")
-    return np.asarray(order[stable_order(component[order])])
+    return np.concatenate([np.arange(begin), begin + order[stable_order(component[order])]])

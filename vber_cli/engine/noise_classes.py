@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vber_cli.arrays import distinct_rows
 from vber_cli.model.noise import Noise
 from vber_cli.model.similar import N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray
@@ -73,8 +74,8 @@ def _tabulate(
     levels: np.ndarray, weight: FloatArray, possible: np.ndarray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Distinct level patterns as indicators (U, F, 4), their weights (U,), and the overall level shares (F, 4)."""
-    patterns, inverse = np.unique(levels, axis=0, return_inverse=True)
-    count = np.bincount(inverse.ravel(), weights=weight, minlength=len(patterns)).astype(np.float64)
+    patterns, pattern = distinct_rows(levels)
+    count = np.bincount(pattern, weights=weight, minlength=len(patterns)).astype(np.float64)
     indicator = np.stack([patterns == level for level in range(N_LEVELS)], axis=2).astype(np.float64)
     overall = (indicator * count[:, None, None]).sum(axis=0) + _LEVEL_PRIOR * possible
     return indicator, count, overall / overall.sum(axis=1, keepdims=True)

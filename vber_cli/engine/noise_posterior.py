@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit
 
+from vber_cli.arrays import distinct_rows
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.hyper import CLASS_WEIGHT, COPY_LEVELS, MISMATCHES, class_prior
 from vber_cli.model.noise import Noise
@@ -144,16 +145,16 @@ def _chance(model: BlockModel) -> FloatArray:
 
 
 def _tabulate(levels: np.ndarray, log_odds: FloatArray, chance: FloatArray, start: Noise) -> _Table:
-    patterns, pattern = np.unique(levels, axis=0, return_inverse=True)
-    pattern = pattern.ravel()
+    patterns, pattern = distinct_rows(levels)
     indicator = np.stack([patterns == level for level in range(N_LEVELS)], axis=2).astype(np.float64)
-    cells, of_pair, count = np.unique(
-        np.stack([pattern, np.round(log_odds / _BIN).astype(np.int64)]), axis=1, return_inverse=True, return_counts=True
-    )
+    at = np.round(log_odds / _BIN).astype(np.int64)
+    at -= at.min()
+    cells, of_pair, count = np.unique(pattern * (int(at.max()) + 1) + at, return_inverse=True, return_counts=True)
+    pattern_of = cells // (int(at.max()) + 1)
     # in the middle of a cell as many links as its pairs make
     share = np.bincount(of_pair.ravel(), weights=expit(log_odds), minlength=len(count)) / count
     cell = logit(np.clip(share, 1e-300, 1.0 - 1e-16))
-    return _Table(indicator, cells[0], cell - _log_patterns(indicator, chance, start)[1][cells[0]], count)
+    return _Table(indicator, pattern_of, cell - _log_patterns(indicator, chance, start)[1][pattern_of], count)
 
 
 def _log_patterns(indicator: FloatArray, chance: FloatArray, noise: Noise) -> tuple[FloatArray, FloatArray]:

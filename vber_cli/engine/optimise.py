@@ -13,9 +13,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from vber_cli.arrays import distinct, n_distinct, stable_order
+from vber_cli.arrays import distinct, first_alike, n_distinct
 from vber_cli.engine import cavi
-from vber_cli.engine.block_kernels import blocks_weight_kernel
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.cavi import Fit, Linkage, Sweep
 from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
@@ -24,14 +23,13 @@ from vber_cli.engine.family import Family, bound_records
 from vber_cli.engine.feasible import fit_in, keep_apart, may_join
 from vber_cli.engine.graph import Graph, build_graph
 from vber_cli.engine.moves import Partition, symmetrised
+from vber_cli.engine.partition_bound import PartitionBound
 from vber_cli.engine.start import relabel
 from vber_cli.model.constraints import NO_CONSTRAINTS, Constraints
 from vber_cli.model.prior import Prior
 from vber_cli.model.types import IntArray, Records
-from vber_cli.parallel import map_ranges, ranges
 
 _MAX_ROUNDS = 20
-_BLOCKS_PER_PART = 16384
 T = TypeVar("T")
 
 
@@ -144,14 +142,14 @@ def optimise(
     fitted: Fit | None = None
     if constraints.any:
         if start is not None:
-            label = _as_members(keep_apart(constraints, argmax_labels(start, constraints)))
+            label = first_alike(keep_apart(constraints, argmax_labels(start, constraints)))
             graph = _with_blocks(graph, label)
         loop.begin(label)
     elif start is not None:
         fitted = loop.kept("first sweeps", lambda: loop.first_sweeps(start))
         if not fitted.converged:
             return Optimum(fitted, loop.bound, False)
-        label = _as_members(argmax_labels(fitted.linkage))
+        label = first_alike(argmax_labels(fitted.linkage))
         graph = _with_blocks(graph, label)
     begun = loop.bound
     label = loop.kept("moves", lambda: loop.moves(graph, label, greedy=start is None))
@@ -166,7 +164,7 @@ def optimise(
         if not best.converged or limits.checkpoints.time_is_up():
             break
         before = loop.bound
-        found = _as_members(argmax_labels(best.linkage, constraints))
+        found = first_alike(argmax_labels(best.linkage, constraints))
         label = loop.kept("moves", lambda found=found: loop.moves(_with_blocks(graph, found), found, greedy=False))  # type: ignore[misc]
         if loop.bound <= before:
             break
@@ -212,6 +210,7 @@ class _Loop:
         self.records, self.prior, self.model = records, prior, model
         self.n_individuals, self.log_new, self.limits, self.on_step = n_individuals, log_new, limits, on_step
         self.placed = bound_records(model.constraints) if model.constraints.any else None
+        self.weigh = PartitionBound(records, prior, model, n_individuals, self.placed, limits.threads)
         self.sweeps_done = 0
         self.bound = -np.inf
         self.beyond = 0.0  # what the full model adds to the symmetrised ELBO of the present partition
@@ -227,11 +226,10 @@ class _Loop:
 
     def begin(self, label: IntArray) -> None:
         """Take the bound of a partition as the one to raise, if it has no more than K individuals."""
-        tidy = relabel(label)
-        n = int(tidy.max(initial=-1)) + 1
-        if n <= self.n_individuals:
-            elbo, self.bound = self._weigh(tidy)
-            self.beyond = self.bound - symmetrised(elbo, self.n_individuals, n)
+        if n_distinct(label) <= self.n_individuals:
+            weighed = self.weigh.of(label)
+            self.bound = weighed.bound
+            self.beyond = weighed.bound - symmetrised(weighed.elbo, self.n_individuals, weighed.n)
 
     def sweep(self, start: Linkage, untold: list[Step] | None = None, family: Family | None = None) -> Fit:
         """CAVI sweeps to tolerance from a given φ; steps are told, or added to those `untold`."""
@@ -279,8 +277,8 @@ class _Loop:
         label = argmax_labels(fitted.linkage)
         n = int(label.max(initial=0)) + 1
         if n <= self.n_individuals:
-            elbo, bound = self._weigh(label)
-            self.beyond = bound - symmetrised(elbo, self.n_individuals, n)
+            weighed = self.weigh.of(label)
+            self.beyond = weighed.bound - symmetrised(weighed.elbo, self.n_individuals, n)
             steps = [replace(step, bound=symmetrised(step.elbo, self.n_individuals, n), n=n) for step in steps]
         for step in steps:
             self.bound = step.bound + self.beyond
@@ -315,42 +313,18 @@ class _Loop:
         return best
 
     def _accept(self, kind: str, label: IntArray, count: int) -> bool:
-        tidy = relabel(label)
-        elbo, bound = self._weigh(tidy)
-        if bound <= self.bound:
+        weighed = self.weigh.of(label)
+        if weighed.bound <= self.bound:
             return False
-        n = int(tidy.max()) + 1
-        self.bound = bound
-        self.beyond = bound - symmetrised(elbo, self.n_individuals, n)
-        self.on_step(Step(kind, bound, elbo, float(count), n))
+        self.bound = weighed.bound
+        self.beyond = weighed.bound - symmetrised(weighed.elbo, self.n_individuals, weighed.n)
+        self.on_step(Step(kind, weighed.bound, weighed.elbo, float(count), weighed.n))
         return True
-
-    def _weigh(self, label: IntArray) -> tuple[float, float]:
-        """ELBO of the hard φ of a partition (labels 0..n−1), and its bound under the full model."""
-        linkage = cavi.hard_linkage(self.records, label, self.n_individuals, self.placed)
-        counts = cavi.accumulate(self.records, self.prior, linkage, self.limits.threads)
-        elbo = cavi.elbo(self.records, self.prior, linkage, counts, threads=self.limits.threads)
-        order = stable_order(label).astype(np.int32)
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(label))]).astype(np.int64)
-        blocks = map_ranges(
-            lambda lo, hi: blocks_weight_kernel(ptr[lo : hi + 1], order, self.model),
-            ranges(len(ptr) - 1, _BLOCKS_PER_PART),
-            self.limits.threads,
-        )
-        weight = float(np.sum(np.concatenate(blocks))) + float(np.sum(np.log(self.model.theta)))
-        weight -= self.records.n_records * float(np.log(self.n_individuals))
-        return elbo, symmetrised(weight, self.n_individuals, int(label.max()) + 1)
-
-
-def _as_members(label: IntArray) -> IntArray:
-    """The same partition, each block labelled by its first record."""
-    _, first, inverse = np.unique(label, return_index=True, return_inverse=True)
-    return first[inverse].astype(np.int32)
 
 
 def _with_blocks(graph: Graph, label: IntArray) -> Graph:
     """The graph with an edge from each record to the first of its block, so that no block spans two components."""
-    first = _as_members(label)
+    first = first_alike(label)
     other = np.flatnonzero(first != np.arange(len(label))).astype(np.int32)
     a = np.concatenate([graph.pair_a, first[other]])
     b = np.concatenate([graph.pair_b, other])

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vber_cli.arrays import distinct_rows
 from vber_cli.engine.alike_pairs import AlikePairs, alike_pairs
 from vber_cli.engine.block_model import BlockModel, with_noise
 from vber_cli.engine.evidence_kernels import pair_evidence
@@ -235,8 +236,8 @@ def _first_levels(pairs: AlikePairs, n_classes: int, rng: np.random.Generator) -
     clear = pairs.anchor < _CLEAR
     if not clear.any():
         clear[np.argsort(pairs.anchor, kind="stable")[: max(len(clear) // 2, 1)]] = True
-    patterns, pattern = np.unique(pairs.levels[clear], axis=0, return_inverse=True)
-    count = np.bincount(pattern.ravel(), weights=pairs.count[clear])
+    patterns, pattern = distinct_rows(pairs.levels[clear])
+    count = np.bincount(pattern, weights=pairs.count[clear])
     points = np.select(
         [patterns == 0, patterns == 1, patterns == 2, patterns == MISSING_LEVEL], [1.0, 0.6, 0.4, 0.5], 0.0
     )
@@ -253,7 +254,7 @@ def _first_levels(pairs: AlikePairs, n_classes: int, rng: np.random.Generator) -
                 else points[rng.choice(len(points), p=share)]
             )
     weight = np.zeros((len(pairs.b), n_classes))
-    weight[clear, near[pattern.ravel()]] = pairs.count[clear]
+    weight[clear, near[pattern]] = pairs.count[clear]
     return _levels(pairs, weight)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vber_cli.arrays import first_alike
 from vber_cli.engine.cavi import Linkage, blank_records, hard_linkage
 from vber_cli.model.types import IntArray, Records
 
@@ -38,7 +39,6 @@ def start_at_random(records: Records, n_individuals: int, seed: int) -> Linkage:
 
 def relabel(labels: np.ndarray) -> IntArray:
     """The same partition with labels 0..n−1 in order of first appearance, (N,) int32."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int32)
-    rank[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.int32)
-    return rank[inverse]
+    first = first_alike(labels)
+    rank = np.cumsum(first == np.arange(len(first)), dtype=np.int32) - 1
+    return np.asarray(rank[first], dtype=np.int32)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vber_cli.model.prior import Prior
+from vber_cli.model.similar_kernels import near_mass_kernel
 from vber_cli.model.types import FloatArray, IntArray, LongArray
 
 IDENTICAL, CLOSE, NEAR, OTHER, MISSING_LEVEL = 0, 1, 2, 3, 9
@@ -102,16 +103,11 @@ class SimilarValues:
 
     def _chance_levels(self, prior: Prior) -> FloatArray:
         n_fields = len(prior.value_ptr) - 1
-        field = np.repeat(np.arange(n_fields), np.diff(prior.value_ptr))
-        mass = np.repeat(prior.base, np.diff(self.ptr)) * prior.base[self.value]
-        owner = np.repeat(field, np.diff(self.ptr))
         out = np.zeros((n_fields, N_LEVELS))
-        for level in (IDENTICAL, CLOSE, NEAR):
-            at = self.level == level
-            out[:, level] = np.bincount(owner[at], weights=mass[at], minlength=n_fields)
+        out[:, :OTHER] = near_mass_kernel(prior.value_ptr, self.ptr, self.value, self.level, prior.base)
         # whoever shows a value not seen here is as often near another as those who show one that is
+        field = np.repeat(np.arange(n_fields), np.diff(prior.value_ptr))
         seen = np.bincount(field, weights=prior.base, minlength=n_fields)
         out[:, CLOSE : NEAR + 1] /= np.maximum(np.minimum(seen, 1.0), 1e-300)[:, None] ** 2
-        out[:, IDENTICAL] += np.bincount(field, weights=prior.base**2, minlength=n_fields)
         out[:, OTHER] = np.maximum(1.0 - out[:, :OTHER].sum(axis=1), 1e-9)
         return out

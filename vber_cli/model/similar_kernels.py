@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numba as nb
+import numpy as np
 
 from vber_cli.model.search_kernels import place_of
 
@@ -18,6 +19,30 @@ def value_level(v, w, f, value_ptr, near_ptr, near_value, near_level):  # type: 
     h = value_ptr[f] + w
     at = place_of(h, near_ptr[g], near_ptr[g + 1], near_value)
     return near_level[at] if at >= 0 else 3
+
+
+@nb.njit(cache=True, nogil=True)
+def record_theta_kernel(codes, base, value_ptr):  # type: ignore[no-untyped-def]
+    """(N, F) float64: θ of each record's own value, 1 where it is missing."""
+    out = np.ones(codes.shape, np.float64)
+    for r in range(codes.shape[0]):
+        for f in range(codes.shape[1]):
+            if codes[r, f] >= 0:
+                out[r, f] = base[value_ptr[f] + codes[r, f]]
+    return out
+
+
+@nb.njit(cache=True, nogil=True)
+def near_mass_kernel(value_ptr, near_ptr, near_value, near_level, base):  # type: ignore[no-untyped-def]
+    """(F, 3) float64: Σ θ(v) θ(w) over the pairs of values of a field at levels 0, 1 and 2."""
+    n_fields = len(value_ptr) - 1
+    out = np.zeros((n_fields, 3), np.float64)
+    for f in range(n_fields):
+        for g in range(value_ptr[f], value_ptr[f + 1]):
+            out[f, 0] += base[g] * base[g]
+            for e in range(near_ptr[g], near_ptr[g + 1]):
+                out[f, near_level[e]] += base[g] * base[near_value[e]]
+    return out
 
 
 @nb.njit(cache=True, nogil=True)

@@ -39,6 +39,9 @@ class Records:
     whole: Records | None = field(default=None, repr=False)
     rows: LongArray | None = field(default=None, repr=False)
     _places: dict[tuple[int, int], tuple[LongArray, LongArray, LongArray]] = field(default_factory=dict, repr=False)
+    _counts: dict[tuple[int, int], tuple[FloatArray | None, tuple[FloatArray, FloatArray]]] = field(
+        default_factory=dict, repr=False
+    )
 
     @property
     def n_records(self) -> int:
@@ -64,17 +67,23 @@ class Records:
         """(N,) and (N,) float64: records with the same values of f and g as each, and with the same value of g.
 
         0 where either value is missing. A record counts as its weight (N,), all as 1 where there are no weights; so
-        they do among a part of the records, whose counts are those among all.
+        they do among a part of the records, whose counts are those among all. What was counted last is remembered.
         """
+        weighted = weight if len(weight) and self.whole is None else None
+        if (f, g) not in self._counts or self._counts[f, g][0] is not weighted:
+            self._counts[f, g] = weighted, self._count_together(f, g, weighted)
+        return self._counts[f, g][1]
+
+    def _count_together(self, f: int, g: int, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         if self.whole is not None and self.rows is not None:
-            both, parent = self.whole.counts_together(f, g, weight[:0])
+            both, parent = self.whole.counts_together(f, g, np.zeros(0))
             return both[self.rows], parent[self.rows]
         if (f, g) not in self._places:
             self._places[f, g] = self._place_together(f, g)
         seen, pair, value = self._places[f, g]
         out = np.zeros((2, self.n_records))
         for row, place in zip(out, (pair, value), strict=True):
-            row[seen] = np.bincount(place, weights=weight[seen] if len(weight) else None)[place]
+            row[seen] = np.bincount(place, weights=None if weight is None else weight[seen])[place]
         return out[0], out[1]
 
     def _place_together(self, f: int, g: int) -> tuple[LongArray, LongArray, LongArray]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import logit, ndtr
 
 from vber_cli.arrays import among, lex_order
@@ -34,6 +33,7 @@ from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, expec
 from vber_cli.engine.unit_kernels import IMPOSSIBLE
 from vber_cli.model.constraints import Constraints, TooFewIndividualsError, unit_maximum
 from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.root import bisect
 from vber_cli.model.types import FloatArray, IntArray, Records
 
 INTERVAL = 0.90
@@ -353,7 +353,7 @@ def _mixture(moments: Sequence[tuple[float, float]], n_records: int, fixed: int 
     ends = []
     for tail in ((1.0 - INTERVAL) / 2, (1.0 + INTERVAL) / 2):
         lo, hi = float((mean - 10 * sd).min()) - 1, float((mean + 10 * sd).max()) + 1
-        at = float(brentq(lambda x, tail=tail: float(ndtr((x - mean) / sd).mean()) - tail, lo, hi))
+        at = bisect(lambda x, tail=tail: float(ndtr((x - mean) / sd).mean()) - tail, lo, hi)  # type: ignore[misc]
         ends.append(float(np.ceil(at - 0.5)))  # the first whole n with P(n or fewer) above the tail
     top = float(n_records if fixed is None else min(n_records, fixed))
     low, high = max(min(ends[0], top), 1.0), min(ends[1], top)

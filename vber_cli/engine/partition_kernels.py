@@ -7,8 +7,9 @@ import math
 import numba as nb
 import numpy as np
 
-from vber_cli.engine.local_kernels import add_stats, compare_kernel, predictive, scratch
+from vber_cli.engine.local_kernels import COPIES, FRESH, SHOWN, add_stats, compare_kernel, predictive, scratch
 from vber_cli.engine.unit_kernels import local_units, possible_blocks
+from vber_cli.model.similar_kernels import record_levels
 
 MAX_EXACT = 8  # components of at most so many records are summed over all their partitions
 _NOTABLE = 1e-7  # weak pairs less probable than this leave no trace in the statistics
@@ -18,16 +19,45 @@ _POSSIBLE = 1e-12  # blocks less probable than this leave no trace in the statis
 @nb.njit(cache=True, nogil=True)
 def pair_stats_kernel(a, b, weight, model, stats, class_weight, repeats):  # type: ignore[no-untyped-def]
     """`add_stats` of the pairs (a[i], b[i]), each as a block of two with the weight given."""
-    work = scratch(model)
-    levels = np.zeros((2, 2, model.codes.shape[1]), np.int8)
-    records = np.empty(2, np.int32)
-    members = np.array([0, 1], np.int32)
+    n_classes, n_fields = model.alpha.shape
+    level = np.empty(n_fields, np.int8)
+    copies = np.empty((n_classes, n_fields))
+    p = np.empty(n_classes)
     for i in range(len(a)):
-        if weight[i] > _NOTABLE:
-            records[0] = min(a[i], b[i])
-            records[1] = max(a[i], b[i])
-            compare_kernel(records, model, levels)
-            add_stats(members, 2, weight[i], records, levels, model, work, stats, class_weight, repeats)
+        if weight[i] <= _NOTABLE:
+            continue
+        r = max(a[i], b[i])
+        record_levels(min(a[i], b[i]), r, model, level)
+        top = -np.inf
+        for q in range(n_classes):
+            score, product = 0.0, model.share[q]
+            for f in range(n_fields):
+                if level[f] > 3:
+                    continue
+                copies[q, f] = 0.0 if level[f] == 3 else model.copy[q, f, level[f]]
+                if level[f] == 0:
+                    copies[q, f] /= model.theta[r, f]
+                product *= (model.alpha[q, f] + copies[q, f]) / (model.alpha[q, f] + 1.0)
+                if product > 1e200 or product < 1e-200:
+                    score, product = score + math.log(product), 1.0
+            p[q] = score + math.log(product)
+            top = max(top, p[q])
+        total = 0.0
+        for q in range(n_classes):
+            p[q] = math.exp(p[q] - top)
+            total += p[q]
+        for q in range(n_classes):
+            mine = weight[i] * p[q] / total
+            class_weight[q] += mine
+            for f in range(n_fields):
+                if level[f] > 3:
+                    continue
+                copied = mine * copies[q, f] / (model.alpha[q, f] + copies[q, f])
+                stats[q, f, FRESH] += mine - copied
+                if level[f] < 3:
+                    stats[q, f, COPIES + level[f]] += copied
+                stats[q, f, SHOWN + 1] += mine
+                repeats[r, f] += copied
 
 
 @nb.njit(cache=True, nogil=True)

@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 
+from vber_cli.model.root import bisect
 from vber_cli.model.types import FloatArray, IntArray
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
@@ -94,7 +94,7 @@ def learn_presence(sizes: FloatArray, individuals: FloatArray, n_individuals: fl
 
 def _truncated_rate(mean: float) -> float:
     """Rate u of the zero-truncated Poisson distribution with this mean > 1."""
-    return float(brentq(lambda u: u / -np.expm1(-u) - mean, 1e-12, 2.0 * mean + 1.0))
+    return float(bisect(lambda u: u / -np.expm1(-u) - mean, 1e-12, 2.0 * mean + 1.0))
 
 
 def relative_rates(database: IntArray, a: IntArray, b: IntArray, probability: FloatArray) -> tuple[FloatArray, float]:

@@ -85,6 +85,21 @@ def test_duplicates_alone_are_no_dependence(rng):
     assert (found.probability[duplicate] > 0.5).mean() >= 0.9
 
 
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+def test_heavy_noise_in_duplicates_is_no_dependence(rng):
+    """Six records a person, of each value four in ten wrong, and a day of birth that hardly two persons share."""
+    sizes = np.array([300, 600, 70, 900, 800, 400, 600, 8, 30_000], np.int64)
+    people = np.stack([rng.integers(0, size, 400) for size in sizes], axis=1)
+    who = np.repeat(np.arange(400), 6)
+    fresh = np.stack([rng.integers(0, size, len(who)) for size in sizes], axis=1)
+    codes = np.where(rng.random(fresh.shape) < 0.4, fresh, people[who])
+    for f in range(len(sizes)):
+        codes[:, f] = np.unique(codes[:, f], return_inverse=True)[1].ravel()
+    seen = codes.max(axis=0) + 1
+    records = Records(np.ascontiguousarray(codes, np.int32), np.zeros(len(who), np.int32), seen)
+    assert learned(records)[0].dependence.n_edges == 0
+
+
 def test_the_tree_is_a_forest_and_the_seed_decides(rng):
     records, _ = make_people(rng, in_places=True)
     # the town once more, as a district

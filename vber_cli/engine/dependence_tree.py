@@ -29,6 +29,11 @@ _CLEAR_LOG_ODDS = float(np.log(0.02 / 0.98))  # below, a pair is clearly no link
 _PRIOR_WEIGHT = 3.0
 _ALSO_DIFFERS = 0.7  # of links whose parent values differ, how many differ in the field as well
 _LEAST_GAIN = 0.01  # nats a pair
+# Where noise is heavy links are taken for different individuals, above all among those that share what hardly any two
+# strangers do. So many of the links may be; and then all fields are the same more often than by chance: a field that
+# depends on another must be so so many times more than the one of which it is least true.
+_MISTAKEN = 0.05
+_PECULIAR = 20.0
 _ROUNDS = 4
 _PLAIN_IDENTICAL = 0.82
 _PLAIN_LEVELS = np.array([0.0, 0.07, 0.03, 0.08])
@@ -183,15 +188,21 @@ def _tree(
         if len(pairs.b) < _ENOUGH:
             continue
         weight = _field_evidence(model, evidence, pairs)
+        links = float(np.sum(1.0 / (1.0 + np.exp(np.clip(log_new - weight.sum(axis=1), -50.0, 50.0)))))
+        found = {}
         for f in range(n_fields):
             chance = float(model.unrelated[f, 0])
             if f == g or chance >= 0.999:
                 continue
             level, n_clear = _levels_apart(pairs, weight, f, log_new, model.unrelated[f])
-            if n_clear < _ENOUGH:
-                continue
+            if n_clear >= max(_ENOUGH, _MISTAKEN * links):
+                found[f] = chance, level, n_clear
+        for f, (chance, level, n_clear) in found.items():
             same = float(level[0])
             if same <= 1.5 * chance + 0.002:
+                continue
+            others = [max(float(now[0]) - by, 0.0) + 0.5 / n for h, (by, now, n) in found.items() if h != f]
+            if same - chance < _PECULIAR * min(others, default=0.0):
                 continue
             gain = same * np.log(same / chance) + (1.0 - same) * np.log(max(1.0 - same, 1e-9) / (1.0 - chance))
             gain *= n_clear / len(pairs.b) * observed[g]

@@ -19,7 +19,6 @@ from vber_cli.engine.learn import CERTAIN_LOG_ODDS, MAX_ROUNDS, Hyperparameters,
 from vber_cli.model import evidence
 from vber_cli.model.constraints import Constraints, allowed_pairs
 from vber_cli.model.occupancy import Occupancy
-from vber_cli.model.relations import Relations
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 _LAST_ROUNDS = 4  # on all records, after a part has been learned from
@@ -170,7 +169,7 @@ def _learn_from_part(
 def _scaled_up(learned: Hyperparameters, share: float, settings: Settings) -> Hyperparameters:
     """What was learned from such a share of the records, for all: of all pairs, far fewer are related there."""
     relations = learned.evidence.relations
-    fewer = Relations(relations.odds * share, relations.levels)
+    fewer = replace(relations, odds=relations.odds * share)
     present = None if learned.present is None else tuple(one / share for one in learned.present)
     evidence = replace(learned.evidence, relations=fewer, dependence=learned.evidence.dependence.alone())
     now = replace(learned, evidence=evidence, n=learned.n / share, present=present)

@@ -13,7 +13,7 @@ differ almost for certain.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from vber_cli.engine.alike_pairs import AlikePairs, alike_pairs
 from vber_cli.engine.block_model import BlockModel, with_noise
 from vber_cli.engine.evidence_kernels import pair_evidence
 from vber_cli.engine.noise_classes import as_noise, few_classes
+from vber_cli.engine.redrawn import with_redrawn
 from vber_cli.model.noise import Noise
 from vber_cli.model.relations import Relations
 from vber_cli.model.similar import MISSING_LEVEL, N_LEVELS, OTHER
@@ -146,7 +147,8 @@ def choose_structure(
             break
     if best is None:
         raise ValueError("no structure was tried")
-    return Structure(best.relations, best.noise, bic)
+    relations, noise = with_redrawn(pairs, best.relations, best.noise, n_pairs, levels_of)
+    return Structure(relations, noise, bic)
 
 
 def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: float, seed: int) -> _Fit:
@@ -168,7 +170,7 @@ def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: fl
             n_links = max(float(count @ p), 1.0)
             if n_classes:
                 weight = related * (trained * count)[:, None]
-                level = _levels(pairs, weight)
+                level = levels_of(pairs, weight)
                 n_related = np.maximum(weight.sum(axis=0), 1e-3)
         if refit > 0:
             noise = _noise_of(pairs, p, possible, seed)
@@ -208,7 +210,7 @@ def _responsibilities(
     return part[:, 0], part[:, 1:], top + np.log(total)
 
 
-def _levels(pairs: AlikePairs, weight: FloatArray) -> FloatArray:
+def levels_of(pairs: AlikePairs, weight: FloatArray) -> FloatArray:
     """(C, F, 4) level probabilities of the pairs weighted by (P, C)."""
     unrelated = pairs.model.unrelated
     out = (weight.T @ pairs.shown).reshape(weight.shape[1], -1, N_LEVELS) + _PRIOR_WEIGHT * np.maximum(unrelated, 1e-6)
@@ -255,7 +257,7 @@ def _first_levels(pairs: AlikePairs, n_classes: int, rng: np.random.Generator) -
             )
     weight = np.zeros((len(pairs.b), n_classes))
     weight[clear, near[pattern]] = pairs.count[clear]
-    return _levels(pairs, weight)
+    return levels_of(pairs, weight)
 
 
 def refit_relations(
@@ -282,11 +284,11 @@ def refit_relations(
     clear = np.flatnonzero(probability < _CLEAR)
     nobody = np.zeros(len(clear), dtype=bool)
     pairs = alike_pairs(model, b[clear], levels[clear], np.zeros(len(clear)), probability[clear], nobody)
-    level, odds = relations.levels, relations.odds
+    level, odds, own = relations.levels.copy(), relations.odds.copy(), relations.own
     nothing = np.full(len(pairs.b), -np.inf)
     for _ in range(_EM_ROUNDS):
         _, related, _ = _responsibilities(pairs, nothing, 1.0, level, odds * n_pairs, n_pairs)
-        weight = related * pairs.count[:, None]
-        level = _levels(pairs, weight)
-        odds = np.maximum(weight.sum(axis=0), 1e-3) / n_pairs
-    return Relations(odds, level)
+        weight = related[:, own] * pairs.count[:, None]
+        level[own] = levels_of(pairs, weight)
+        odds[own] = np.maximum(weight.sum(axis=0), 1e-3) / n_pairs
+    return replace(relations, odds=odds, levels=level)

@@ -1,0 +1,162 @@
+"""Relations that agree as the records of one individual do, in all fields but one and what depends on it: twins.
+
+Who shares all but a given name is a twin, or a record with another name for the same person. Of a field that nothing
+depends on nobody can say which. Where sex goes with the given name it can be said: a wrong name comes with the right
+sex, and a twin's is drawn anew. Such a relation has one parameter, its number: what it agrees in, it agrees in as links
+of each noise class do. All of them, links and relations are fitted jointly here, from the best structure without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vber_cli.engine.alike_pairs import AlikePairs
+from vber_cli.engine.noise_classes import as_noise
+from vber_cli.model.noise import Noise
+from vber_cli.model.relations import Relations
+from vber_cli.model.similar import N_LEVELS, OTHER
+from vber_cli.model.types import FloatArray, LongArray
+
+_ROUNDS = 60
+_STILL = 0.1  # nats of likelihood that a round must gain for another
+_FEW = 0.01  # times as many as links, such relations begin
+_COMPARISONS = 20.0  # that the weak prior of each noise class is worth, in the levels of all classes together
+_TELLING = 3.0  # nats of collision entropy that make a field telling
+
+
+@dataclass(frozen=True)
+class _State:
+    """(Q, F, 4) and (Q,) of links, (C, F, 4) and (C,) of relations with levels of their own, (D,) of those without."""
+
+    link: FloatArray
+    n_link: FloatArray
+    own: FloatArray
+    n_own: FloatArray
+    n_anew: FloatArray
+
+
+def with_redrawn(
+    pairs: AlikePairs,
+    relations: Relations,
+    noise: Noise,
+    n_pairs: float,
+    levels_of: Callable[[AlikePairs, FloatArray], FloatArray],
+) -> tuple[Relations, Noise]:
+    """The structure with such relations where BIC speaks for them, and else as it is.
+
+    Parameters
+    ----------
+    pairs
+        All candidate pairs, those alike counted together.
+    relations, noise
+        The best structure without.
+    n_pairs
+        Number of all pairs of records.
+    levels_of
+        (C, F, 4) levels of relations from pairs weighted by (P, C).
+    """
+    unrelated = pairs.model.unrelated
+    telling = -np.log(np.maximum(unrelated[:, 0], 1e-300)) > _TELLING
+    parents = [int(g) for g in np.unique(pairs.model.tree[:, 1]) if telling[g]]
+    if not parents:
+        return relations, noise
+    alpha = noise.concentration[:, :, None]
+    link = alpha * unrelated / (1.0 + alpha)
+    link[:, :, :OTHER] += noise.levels / (1.0 + alpha)
+    n_links = max(float(pairs.count @ pairs.anchor), 1.0)
+    start = _State(link, noise.share * n_links, relations.levels, relations.odds * n_pairs, np.zeros(0))
+    best, best_bic = _fit(pairs, start, (), n_pairs, levels_of)
+    chosen: tuple[int, ...] = ()
+    for g in parents:
+        begun = replace(best, n_anew=np.append(best.n_anew, _FEW * n_links))
+        found, bic = _fit(pairs, begun, (*chosen, g), n_pairs, levels_of)
+        if bic > best_bic:
+            best, best_bic, chosen = found, bic, (*chosen, g)
+    if not chosen:
+        return relations, noise
+    share = best.n_link / best.n_link.sum()
+    levels = np.concatenate([best.own, _anew(pairs, best.link, chosen)])
+    odds = np.concatenate([best.n_own, np.outer(best.n_anew, share).ravel()]) / n_pairs
+    kinds = np.concatenate([np.full(len(best.own), -1), np.repeat(np.array(chosen), len(share))]).astype(np.int64)
+    return Relations(odds, levels, kinds), as_noise(best.link, share)
+
+
+def with_dependents(edges: LongArray, f: int) -> list[int]:
+    """The field and all that depends on it, directly or not; `edges` as in `Dependence.edges`."""
+    found = [f]
+    for g in found:
+        found += edges[edges[:, 1] == g, 0].tolist()
+    return found
+
+
+def _anew(pairs: AlikePairs, link: FloatArray, redrawn: Sequence[int]) -> FloatArray:
+    """(D · Q, F, 4) levels of pairs that agree as links of each noise class do, but for what is drawn anew."""
+    out = np.tile(link, (len(redrawn), 1, 1))
+    for d, f in enumerate(redrawn):
+        fields = with_dependents(pairs.model.tree, f)
+        out[d * len(link) : (d + 1) * len(link), fields] = pairs.model.unrelated[fields]
+    return out
+
+
+def _fit(
+    pairs: AlikePairs,
+    state: _State,
+    redrawn: Sequence[int],
+    n_pairs: float,
+    levels_of: Callable[[AlikePairs, FloatArray], FloatArray],
+) -> tuple[_State, float]:
+    """Links, relations and `redrawn` ones fitted to convergence, and the BIC but for what is the same for all."""
+    count, q, c, d = pairs.count, len(state.link), len(state.own), len(redrawn)
+    before = -np.inf
+    for _ in range(_ROUNDS):
+        anew = _anew(pairs, state.link, redrawn)
+        share = state.n_link / state.n_link.sum()
+        number = np.concatenate([state.n_link, state.n_own, np.outer(state.n_anew, share).ravel()])
+        part, log_total = _responsibilities(pairs, np.concatenate([state.link, state.own, anew]), number, q, n_pairs)
+        likelihood = float(count @ log_total) - float(number.sum())
+        if likelihood < before + _STILL:
+            break
+        before = likelihood
+        part *= count[:, None]
+        total = np.maximum(part.sum(axis=0), 1e-3)
+        state = _State(
+            _link_levels(pairs, part[:, :q], part[:, q + c :], redrawn),
+            total[:q],
+            levels_of(pairs, part[:, q : q + c]) if c else state.own,
+            total[q : q + c],
+            total[q + c :].reshape(d, q).sum(axis=1),
+        )
+    return state, before - 0.5 * float(np.log(max(count.sum(), 2.0))) * d
+
+
+def _responsibilities(
+    pairs: AlikePairs, levels: FloatArray, number: FloatArray, n_link: int, n_pairs: float
+) -> tuple[FloatArray, FloatArray]:
+    """(P, ·) probability of every class, the links first, and log(T + Σ odds LR) (P,) of every pair."""
+    log_level = np.log(np.maximum(levels, 1e-300)).reshape(len(levels), pairs.shown.shape[1])
+    part = pairs.shown @ log_level.T + np.log(np.maximum(number, 1e-300) / n_pairs) - pairs.by_chance[:, None]
+    part[:, :n_link] += pairs.prior[:, None]
+    top = np.maximum(part.max(axis=1), pairs.by_tree)
+    part = np.exp(part - top[:, None])
+    total = np.exp(pairs.by_tree - top) + part.sum(axis=1)
+    part /= total[:, None]
+    sure = pairs.certain
+    part[sure, n_link:] = 0.0
+    part[sure] /= np.maximum(part[sure].sum(axis=1, keepdims=True), 1e-300)
+    return part, top + np.log(total)
+
+
+def _link_levels(pairs: AlikePairs, link: FloatArray, anew: FloatArray, redrawn: Sequence[int]) -> FloatArray:
+    """(Q, F, 4) levels of links from the weights (P, Q) of the pairs, and (P, D · Q) of those that are like them."""
+    n_classes, n_fields = link.shape[1], pairs.levels.shape[1]
+    counts = (link.T @ pairs.shown).reshape(n_classes, n_fields, N_LEVELS)
+    beside = (anew.T @ pairs.shown).reshape(len(redrawn), n_classes, n_fields, N_LEVELS)
+    for d, f in enumerate(redrawn):
+        kept = np.setdiff1d(np.arange(n_fields), with_dependents(pairs.model.tree, f))
+        counts[:, kept] += beside[d][:, kept]
+    overall = counts.sum(axis=0) + 1e-6
+    counts += _COMPARISONS * overall / overall.sum(axis=1, keepdims=True)
+    return np.asarray(counts / counts.sum(axis=2, keepdims=True))

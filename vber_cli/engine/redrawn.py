@@ -1,14 +1,15 @@
 """Relations that agree as the records of one individual do, in all fields but one and what depends on it: twins.
 
-Who shares all but a given name is a twin, or a record with another name for the same person. Of a field that nothing
-depends on nobody can say which. Where sex goes with the given name it can be said: a wrong name comes with the right
-sex, and a twin's is drawn anew. Such a relation has one parameter, its number: what it agrees in, it agrees in as links
-of each noise class do. All of them, links and relations are fitted jointly here, from the best structure without.
+Who shares all but a given name is a twin, or one person by another name. Of a field that nothing depends on nobody can
+say which. Where sex goes with the given name it can be said: a wrong name comes with the right sex, and a twin's is
+drawn anew. Such a relation has one parameter, its number: what it agrees in, it agrees in as links of each noise class
+do. It is fitted together with the links' levels and all numbers, from the best structure without; the levels of the
+other relations stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,27 +25,21 @@ _ROUNDS = 60
 _STILL = 0.1  # nats of likelihood that a round must gain for another
 _FEW = 0.01  # times as many as links, such relations begin
 _COMPARISONS = 20.0  # that the weak prior of each noise class is worth, in the levels of all classes together
+_ALIKE = 2  # telling fields that relatives share
 _TELLING = 3.0  # nats of collision entropy that make a field telling
 
 
 @dataclass(frozen=True)
 class _State:
-    """(Q, F, 4) and (Q,) of links, (C, F, 4) and (C,) of relations with levels of their own, (D,) of those without."""
+    """Levels of links (Q, F, 4) by noise class; numbers of links (Q,), relations (C,) and redrawn relations (D,)."""
 
     link: FloatArray
     n_link: FloatArray
-    own: FloatArray
     n_own: FloatArray
     n_anew: FloatArray
 
 
-def with_redrawn(
-    pairs: AlikePairs,
-    relations: Relations,
-    noise: Noise,
-    n_pairs: float,
-    levels_of: Callable[[AlikePairs, FloatArray], FloatArray],
-) -> tuple[Relations, Noise]:
+def with_redrawn(pairs: AlikePairs, relations: Relations, noise: Noise, n_pairs: float) -> tuple[Relations, Noise]:
     """The structure with such relations where BIC speaks for them, and else as it is.
 
     Parameters
@@ -55,33 +50,51 @@ def with_redrawn(
         The best structure without.
     n_pairs
         Number of all pairs of records.
-    levels_of
-        (C, F, 4) levels of relations from pairs weighted by (P, C).
     """
     unrelated = pairs.model.unrelated
-    telling = -np.log(np.maximum(unrelated[:, 0], 1e-300)) > _TELLING
-    parents = [int(g) for g in np.unique(pairs.model.tree[:, 1]) if telling[g]]
-    if not parents:
+    candidates = _candidates(pairs, relations, noise)
+    if not candidates:
         return relations, noise
     alpha = noise.concentration[:, :, None]
     link = alpha * unrelated / (1.0 + alpha)
     link[:, :, :OTHER] += noise.levels / (1.0 + alpha)
     n_links = max(float(pairs.count @ pairs.anchor), 1.0)
-    start = _State(link, noise.share * n_links, relations.levels, relations.odds * n_pairs, np.zeros(0))
-    best, best_bic = _fit(pairs, start, (), n_pairs, levels_of)
+    start = _State(link, noise.share * n_links, relations.odds * n_pairs, np.zeros(0))
+    best, best_bic = _fit(pairs, start, relations.levels, (), n_pairs)
     chosen: tuple[int, ...] = ()
-    for g in parents:
+    for g in candidates:
         begun = replace(best, n_anew=np.append(best.n_anew, _FEW * n_links))
-        found, bic = _fit(pairs, begun, (*chosen, g), n_pairs, levels_of)
+        found, bic = _fit(pairs, begun, relations.levels, (*chosen, g), n_pairs)
         if bic > best_bic:
             best, best_bic, chosen = found, bic, (*chosen, g)
     if not chosen:
         return relations, noise
     share = best.n_link / best.n_link.sum()
-    levels = np.concatenate([best.own, _anew(pairs, best.link, chosen)])
+    levels = np.concatenate([relations.levels, _anew(pairs, best.link, chosen)])
     odds = np.concatenate([best.n_own, np.outer(best.n_anew, share).ravel()]) / n_pairs
-    kinds = np.concatenate([np.full(len(best.own), -1), np.repeat(np.array(chosen), len(share))]).astype(np.int64)
+    kinds = np.concatenate([np.full(len(relations.levels), -1), np.repeat(np.array(chosen), len(share))]).astype(
+        np.int64
+    )
     return Relations(odds, levels, kinds), as_noise(best.link, share)
+
+
+def _candidates(pairs: AlikePairs, relations: Relations, noise: Noise) -> list[int]:
+    """Fields that may be all that relatives differ in.
+
+    Others depend on them; there are relatives who differ in them, and share two telling fields that do not go with
+    them; and they are not what records of one individual change as a whole, as the address of those who move.
+    """
+    telling = -np.log(np.maximum(pairs.model.unrelated[:, 0], 1e-300)) > _TELLING
+    changed = np.asarray((noise.concentration > 1.0).any(axis=0))
+    out = []
+    for f in np.unique(pairs.model.tree[:, 1]).tolist():
+        shared = telling.copy()
+        shared[with_dependents(pairs.model.tree, f)] = False
+        alike = (relations.levels[:, shared, 0] > 0.5).sum(axis=1)
+        relatives = int(np.sum((relations.levels[:, f, OTHER] > 0.5) & (alike >= _ALIKE)))
+        if telling[f] and not changed[f] and relatives:
+            out.append(f)
+    return out
 
 
 def with_dependents(edges: LongArray, f: int) -> list[int]:
@@ -94,7 +107,7 @@ def with_dependents(edges: LongArray, f: int) -> list[int]:
 
 def _anew(pairs: AlikePairs, link: FloatArray, redrawn: Sequence[int]) -> FloatArray:
     """(D · Q, F, 4) levels of pairs that agree as links of each noise class do, but for what is drawn anew."""
-    out = np.tile(link, (len(redrawn), 1, 1))
+    out = np.tile(link, (len(redrawn), 1, 1)) if len(redrawn) else link[:0].copy()
     for d, f in enumerate(redrawn):
         fields = with_dependents(pairs.model.tree, f)
         out[d * len(link) : (d + 1) * len(link), fields] = pairs.model.unrelated[fields]
@@ -102,33 +115,24 @@ def _anew(pairs: AlikePairs, link: FloatArray, redrawn: Sequence[int]) -> FloatA
 
 
 def _fit(
-    pairs: AlikePairs,
-    state: _State,
-    redrawn: Sequence[int],
-    n_pairs: float,
-    levels_of: Callable[[AlikePairs, FloatArray], FloatArray],
+    pairs: AlikePairs, state: _State, own: FloatArray, redrawn: Sequence[int], n_pairs: float
 ) -> tuple[_State, float]:
-    """Links, relations and `redrawn` ones fitted to convergence, and the BIC but for what is the same for all."""
-    count, q, c, d = pairs.count, len(state.link), len(state.own), len(redrawn)
+    """Everything but the levels `own` (C, F, 4) fitted to convergence, and the BIC but for what is the same for all."""
+    count, q, c, d = pairs.count, len(state.link), len(own), len(redrawn)
     before = -np.inf
     for _ in range(_ROUNDS):
-        anew = _anew(pairs, state.link, redrawn)
+        levels = np.concatenate([state.link, own, _anew(pairs, state.link, redrawn)])
         share = state.n_link / state.n_link.sum()
         number = np.concatenate([state.n_link, state.n_own, np.outer(state.n_anew, share).ravel()])
-        part, log_total = _responsibilities(pairs, np.concatenate([state.link, state.own, anew]), number, q, n_pairs)
+        part, log_total = _responsibilities(pairs, levels, number, q, n_pairs)
         likelihood = float(count @ log_total) - float(number.sum())
         if likelihood < before + _STILL:
             break
         before = likelihood
         part *= count[:, None]
         total = np.maximum(part.sum(axis=0), 1e-3)
-        state = _State(
-            _link_levels(pairs, part[:, :q], part[:, q + c :], redrawn),
-            total[:q],
-            levels_of(pairs, part[:, q : q + c]) if c else state.own,
-            total[q : q + c],
-            total[q + c :].reshape(d, q).sum(axis=1),
-        )
+        link = _link_levels(pairs, part[:, :q], part[:, q + c :], redrawn)
+        state = _State(link, total[:q], total[q : q + c], total[q + c :].reshape(d, q).sum(axis=1))
     return state, before - 0.5 * float(np.log(max(count.sum(), 2.0))) * d
 
 

@@ -147,7 +147,7 @@ def choose_structure(
             break
     if best is None:
         raise ValueError("no structure was tried")
-    relations, noise = with_redrawn(pairs, best.relations, best.noise, n_pairs, levels_of)
+    relations, noise = with_redrawn(pairs, best.relations, best.noise, n_pairs)
     return Structure(relations, noise, bic)
 
 
@@ -170,7 +170,7 @@ def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: fl
             n_links = max(float(count @ p), 1.0)
             if n_classes:
                 weight = related * (trained * count)[:, None]
-                level = levels_of(pairs, weight)
+                level = _levels(pairs, weight)
                 n_related = np.maximum(weight.sum(axis=0), 1e-3)
         if refit > 0:
             noise = _noise_of(pairs, p, possible, seed)
@@ -210,7 +210,7 @@ def _responsibilities(
     return part[:, 0], part[:, 1:], top + np.log(total)
 
 
-def levels_of(pairs: AlikePairs, weight: FloatArray) -> FloatArray:
+def _levels(pairs: AlikePairs, weight: FloatArray) -> FloatArray:
     """(C, F, 4) level probabilities of the pairs weighted by (P, C)."""
     unrelated = pairs.model.unrelated
     out = (weight.T @ pairs.shown).reshape(weight.shape[1], -1, N_LEVELS) + _PRIOR_WEIGHT * np.maximum(unrelated, 1e-6)
@@ -257,7 +257,7 @@ def _first_levels(pairs: AlikePairs, n_classes: int, rng: np.random.Generator) -
             )
     weight = np.zeros((len(pairs.b), n_classes))
     weight[clear, near[pattern]] = pairs.count[clear]
-    return levels_of(pairs, weight)
+    return _levels(pairs, weight)
 
 
 def refit_relations(
@@ -289,6 +289,6 @@ def refit_relations(
     for _ in range(_EM_ROUNDS):
         _, related, _ = _responsibilities(pairs, nothing, 1.0, level, odds * n_pairs, n_pairs)
         weight = related[:, own] * pairs.count[:, None]
-        level[own] = levels_of(pairs, weight)
+        level[own] = _levels(pairs, weight)
         odds[own] = np.maximum(weight.sum(axis=0), 1e-3) / n_pairs
     return replace(relations, odds=odds, levels=level)

@@ -117,7 +117,8 @@ def _clearest(item: Mapping[str, Any]) -> str:
 
 def relations_sentence(result: Result) -> str:
     """How the number of kinds was chosen."""
-    n, margin = len(result.items("relations", "classes")), result.number("relations", "margin")
+    n = sum("redrawn" not in item for item in result.items("relations", "classes"))
+    margin = result.number("relations", "margin")
     other = result.number("relations", "runner_up")
     if margin is None or other is None:
         return ""

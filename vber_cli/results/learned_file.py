@@ -124,7 +124,7 @@ def learned_alone(result: OpenResult, plain: Mapping[str, Any]) -> LearnedAlone:
     InputError
         Something is missing, or of the wrong kind.
     """
-    whole = ("parent",)
+    whole = ("parent", "redrawn")
     try:
         return LearnedAlone(
             tuple(plain["fields"]),
@@ -132,7 +132,7 @@ def learned_alone(result: OpenResult, plain: Mapping[str, Any]) -> LearnedAlone:
             bool(plain["linked"]),
             np.array(plain["concentration"], dtype=np.float64),
             _from_plain(Noise, plain["noise"]),
-            _from_plain(Relations, plain["relations"]),
+            _from_plain(Relations, plain["relations"], whole),
             _from_plain(Dependence, plain["dependence"], whole),
             np.array(plain["tilt"], dtype=np.float64),
             float(plain["n"]),

@@ -17,7 +17,8 @@ from vber_cli.engine import infer
 from vber_cli.io.tables import Database
 from vber_cli.model import evidence
 from vber_cli.model.prior import Prior
-from vber_cli.model.types import FloatArray
+from vber_cli.model.relations import Relations
+from vber_cli.model.types import FloatArray, LongArray
 from vber_cli.provenance import Provenance, versions
 from vber_cli.results.output import Written
 
@@ -179,20 +180,27 @@ def _relations_summary(encoded: Encoded, search: Search | None) -> dict[str, Any
     learned = search.learned
     relations = learned.hyperparameters.evidence.relations
     ranked = sorted(learned.relation_bic.items(), key=lambda item: -item[1])
+    fields = encoded.codebook.fields
+    kinds = [_kind(fields, relations, np.array([c]), search.n_possible) for c in np.flatnonzero(relations.own)]
+    for f in np.unique(relations.redrawn[relations.redrawn >= 0]):
+        found = _kind(fields, relations, np.flatnonzero(relations.redrawn == f), search.n_possible)
+        kinds.append({**found, "redrawn": fields[f]})
     return {
-        "classes": [
-            {
-                "name": relation_name(encoded.codebook.fields, relations.levels[c]),
-                "pairs": float(relations.odds[c] * search.n_possible),
-                "identical": {
-                    field: float(relations.levels[c, f, 0]) for f, field in enumerate(encoded.codebook.fields)
-                },
-            }
-            for c in np.argsort(-relations.odds, kind="stable")
-        ],
+        "classes": sorted(kinds, key=lambda kind: -kind["pairs"]),
         "bic": {str(key): float(value) for key, value in learned.relation_bic.items()},
         "runner_up": ranked[1][0] if len(ranked) > 1 else None,
         "margin": float(ranked[0][1] - ranked[1][1]) if len(ranked) > 1 else None,
+    }
+
+
+def _kind(fields: Sequence[str], relations: Relations, classes: LongArray, n_possible: float) -> dict[str, Any]:
+    """Classes of relations taken together: their name in words, their number and how often each field is identical."""
+    odds = relations.odds[classes]
+    levels = np.einsum("c,cfl->fl", odds / odds.sum(), relations.levels[classes])
+    return {
+        "name": relation_name(fields, levels),
+        "pairs": float(odds.sum() * n_possible),
+        "identical": {field: float(levels[f, 0]) for f, field in enumerate(fields)},
     }
 
 

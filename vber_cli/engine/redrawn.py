@@ -21,9 +21,9 @@ from vber_cli.model.relations import Relations
 from vber_cli.model.similar import N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray, LongArray
 
-_ROUNDS = 60
-_STILL = 0.1  # nats of likelihood that a round must gain for another
-_FEW = 0.01  # times as many as links, such relations begin
+_ROUNDS = 100
+_STILL = 0.03  # nats of likelihood that a round must gain for another
+_LEAST = 0.05  # of pairs that f is drawn anew in, how many are taken to differ in what depends on it
 _COMPARISONS = 20.0  # that the weak prior of each noise class is worth, in the levels of all classes together
 _ALIKE = 2  # telling fields that relatives share
 _TELLING = 3.0  # nats of collision entropy that make a field telling
@@ -63,7 +63,7 @@ def with_redrawn(pairs: AlikePairs, relations: Relations, noise: Noise, n_pairs:
     best, best_bic = _fit(pairs, start, relations.levels, (), n_pairs)
     chosen: tuple[int, ...] = ()
     for g in candidates:
-        begun = replace(best, n_anew=np.append(best.n_anew, _FEW * n_links))
+        begun = _begin(pairs, best, relations.levels, chosen, g, n_pairs)
         found, bic = _fit(pairs, begun, relations.levels, (*chosen, g), n_pairs)
         if bic > best_bic:
             best, best_bic, chosen = found, bic, (*chosen, g)
@@ -81,18 +81,23 @@ def with_redrawn(pairs: AlikePairs, relations: Relations, noise: Noise, n_pairs:
 def _candidates(pairs: AlikePairs, relations: Relations, noise: Noise) -> list[int]:
     """Fields that may be all that relatives differ in.
 
-    Others depend on them; there are relatives who differ in them, and share two telling fields that do not go with
-    them; and they are not what records of one individual change as a whole, as the address of those who move.
+    Others depend on them; two telling fields that do not go with them are shared by relatives who differ in them, or
+    depend on each other; and they are not what records of one individual change as a whole, as the address of those who
+    move.
     """
     telling = -np.log(np.maximum(pairs.model.unrelated[:, 0], 1e-300)) > _TELLING
-    changed = np.asarray((noise.concentration > 1.0).any(axis=0))
+    changed = noise.concentration > 1.0
+    edges = pairs.model.tree
     out = []
-    for f in np.unique(pairs.model.tree[:, 1]).tolist():
+    for f in np.unique(edges[:, 1]).tolist():
+        anew = with_dependents(edges, f)
         shared = telling.copy()
-        shared[with_dependents(pairs.model.tree, f)] = False
+        shared[anew] = False
+        whole = bool((changed[:, anew].sum(axis=1) > 1).any())
+        together = bool(shared[edges].all(axis=1).any())
         alike = (relations.levels[:, shared, 0] > 0.5).sum(axis=1)
-        relatives = int(np.sum((relations.levels[:, f, OTHER] > 0.5) & (alike >= _ALIKE)))
-        if telling[f] and not changed[f] and relatives:
+        relatives = bool(((relations.levels[:, f, OTHER] > 0.5) & (alike >= _ALIKE)).any())
+        if telling[f] and not whole and (together or relatives):
             out.append(f)
     return out
 
@@ -114,6 +119,34 @@ def _anew(pairs: AlikePairs, link: FloatArray, redrawn: Sequence[int]) -> FloatA
     return out
 
 
+def _begin(pairs: AlikePairs, state: _State, own: FloatArray, redrawn: Sequence[int], f: int, n_pairs: float) -> _State:
+    """Where a relation that f is drawn anew in begins: with all that seem links and differ in f and what depends on it.
+
+    They show how many there are, with those who differ in f alone, and what the links' levels there are without them.
+    """
+    q = len(state.link)
+    part, _ = _responsibilities(pairs, *_classes(pairs, state, own, redrawn), q, n_pairs)
+    links = part[:, :q] * pairs.count[:, None]
+    children = [g for g in with_dependents(pairs.model.tree, f) if g != f]
+    apart = (pairs.levels[:, f] == OTHER) & (pairs.levels[:, children] == OTHER).any(axis=1)
+    anew = [f, *children]
+    levels = _link_levels(pairs, np.where(apart[:, None], 0.0, links).sum(axis=1, keepdims=True), links[:, :0], ())[0]
+    link = state.link.copy()
+    link[:, anew] = levels[anew]
+    differ = 1.0 - float(np.prod(1.0 - pairs.model.unrelated[children, OTHER]))
+    number = float(links[apart].sum()) / max(differ, _LEAST)
+    return replace(state, link=link, n_anew=np.append(state.n_anew, max(number, 1.0)))
+
+
+def _classes(
+    pairs: AlikePairs, state: _State, own: FloatArray, redrawn: Sequence[int]
+) -> tuple[FloatArray, FloatArray]:
+    """(Q + C + D · Q, F, 4) levels of all classes, the links first, and their numbers."""
+    levels = np.concatenate([state.link, own, _anew(pairs, state.link, redrawn)])
+    share = state.n_link / state.n_link.sum()
+    return levels, np.concatenate([state.n_link, state.n_own, np.outer(state.n_anew, share).ravel()])
+
+
 def _fit(
     pairs: AlikePairs, state: _State, own: FloatArray, redrawn: Sequence[int], n_pairs: float
 ) -> tuple[_State, float]:
@@ -121,9 +154,7 @@ def _fit(
     count, q, c, d = pairs.count, len(state.link), len(own), len(redrawn)
     before = -np.inf
     for _ in range(_ROUNDS):
-        levels = np.concatenate([state.link, own, _anew(pairs, state.link, redrawn)])
-        share = state.n_link / state.n_link.sum()
-        number = np.concatenate([state.n_link, state.n_own, np.outer(state.n_anew, share).ravel()])
+        levels, number = _classes(pairs, state, own, redrawn)
         part, log_total = _responsibilities(pairs, levels, number, q, n_pairs)
         likelihood = float(count @ log_total) - float(number.sum())
         if likelihood < before + _STILL:

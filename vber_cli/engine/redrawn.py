@@ -65,6 +65,10 @@ def with_redrawn(pairs: AlikePairs, relations: Relations, noise: Noise, n_pairs:
     for g in candidates:
         begun = _begin(pairs, best, relations.levels, chosen, g, n_pairs)
         found, bic = _fit(pairs, begun, relations.levels, (*chosen, g), n_pairs)
+        # from the same start without them the links may do as well
+        without = _fit(pairs, replace(begun, n_anew=best.n_anew), relations.levels, chosen, n_pairs)
+        if without[1] > best_bic:
+            best, best_bic = without
         if bic > best_bic:
             best, best_bic, chosen = found, bic, (*chosen, g)
     if not chosen:

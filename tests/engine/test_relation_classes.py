@@ -137,6 +137,14 @@ def test_relations_are_refitted_to_those_who_are_clearly_different(rng):
     assert found.odds[0] * n_pairs == pytest.approx(related.sum(), rel=0.3)
     assert np.all(found.levels[0, SHARED, 0] > 0.85)
     assert np.all(found.levels[0, ~SHARED, 0] < 0.1)
+    # those which agree like links stay, with others beside them or without
+    twins = Relations(np.array([1e-4, 2e-5]), np.stack([level, level[::-1]]), np.array([-1, 0]))
+    both = refit_relations(model, pairs.b, pairs.levels, same.astype(np.float64), twins, n_pairs)
+    assert both.odds[0] != twins.odds[0]
+    assert both.odds[1] == twins.odds[1]
+    np.testing.assert_array_equal(both.levels[1], twins.levels[1])
+    alone = Relations(twins.odds[1:], twins.levels[1:], twins.redrawn[1:])
+    assert refit_relations(model, pairs.b, pairs.levels, same.astype(np.float64), alone, n_pairs) is alone
 
 
 def test_the_anchored_noise_is_of_three_qualities(rng):

@@ -268,7 +268,7 @@ def refit_relations(
     relations: Relations,
     n_pairs: float,
 ) -> Relations:
-    """Relations fitted anew to the pairs that are clearly no links by the full link posterior.
+    """Relations fitted anew to the pairs that are clearly no links by the full link posterior; redrawn ones stay.
 
     Parameters
     ----------
@@ -281,6 +281,8 @@ def refit_relations(
     n_pairs
         Number of all pairs of records.
     """
+    if not relations.own.any():
+        return relations
     clear = np.flatnonzero(probability < _CLEAR)
     nobody = np.zeros(len(clear), dtype=bool)
     pairs = alike_pairs(model, b[clear], levels[clear], np.zeros(len(clear)), probability[clear], nobody)

@@ -12,6 +12,7 @@ from vber_cli.model.similar import N_LEVELS
 from vber_cli.model.types import FloatArray, IntArray
 
 _RARITY_BIN = 0.5  # nats; pairs alike up to so much are taken for one, with their number as its weight
+_TELLING = 3.0  # nats of collision entropy that make a field telling
 _ANCHOR_BINS = np.array([1e-4, 1e-3, 0.02, 0.2, 0.5, 0.8, 0.95, 0.99])
 
 
@@ -45,6 +46,30 @@ class AlikePairs:
     shown: FloatArray
     by_chance: FloatArray
     by_tree: FloatArray
+
+    def log_ratio(self, level: FloatArray) -> FloatArray:
+        """(P, C) log likelihood ratio of classes with levels (C, F, 4) to unrelated pairs of independent fields."""
+        log_level = np.log(np.maximum(level, 1e-300)).reshape(len(level), self.shown.shape[1])
+        return np.asarray(self.shown @ log_level.T - self.by_chance[:, None])
+
+    def responsibilities(self, log_odds: FloatArray, n_link: int) -> tuple[FloatArray, FloatArray]:
+        """(P, C) probability of every class from log odds (P, C), and log(T + Σ odds) (P,) of every pair.
+
+        The first `n_link` classes are links; pairs known to be links belong to these alone.
+        """
+        top = np.maximum(log_odds.max(axis=1), self.by_tree)
+        part = np.exp(log_odds - top[:, None])
+        total = np.exp(self.by_tree - top) + part.sum(axis=1)
+        part /= total[:, None]
+        sure = part[self.certain, :n_link]
+        part[self.certain] = 0.0
+        part[self.certain, :n_link] = sure / np.maximum(sure.sum(axis=1, keepdims=True), 1e-300)
+        return part, top + np.log(total)
+
+
+def telling_fields(unrelated: FloatArray) -> np.ndarray:
+    """(F,) bool: fields whose values different individuals hardly ever share, by `unrelated` (F, 4)."""
+    return np.asarray(-np.log(np.maximum(unrelated[:, 0], 1e-300)) > _TELLING)
 
 
 def alike_pairs(

@@ -11,9 +11,9 @@ from vber_cli.model.constraints import NO_CONSTRAINTS, Constraints
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
+from vber_cli.model.prior_kernels import record_theta_kernel
 from vber_cli.model.relations import Relations
 from vber_cli.model.similar import SimilarValues
-from vber_cli.model.similar_kernels import record_theta_kernel
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 

@@ -415,7 +415,7 @@ def sharpen_relations(
     records: Records, pairs: CandidatePairs, now: Hyperparameters, settings: Settings
 ) -> Hyperparameters:
     """Relations fitted anew to what the full link posterior says are clearly different individuals."""
-    if now.evidence.relations.n_classes == 0:
+    if not now.evidence.relations.own.any():
         return now
     model = block_model(records, now.evidence)
     near = without_faint(model, pairs, now.log_new, settings.occupancy, settings.threads)

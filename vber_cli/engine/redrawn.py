@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vber_cli.engine.alike_pairs import AlikePairs
+from vber_cli.engine.alike_pairs import AlikePairs, telling_fields
 from vber_cli.engine.noise_classes import as_noise
 from vber_cli.model.noise import Noise
 from vber_cli.model.relations import Relations
@@ -26,7 +26,6 @@ _STILL = 0.03  # nats of likelihood that a round must gain for another
 _LEAST = 0.05  # of pairs that f is drawn anew in, how many are taken to differ in what depends on it
 _COMPARISONS = 20.0  # that the weak prior of each noise class is worth, in the levels of all classes together
 _ALIKE = 2  # telling fields that relatives share
-_TELLING = 3.0  # nats of collision entropy that make a field telling
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def _candidates(pairs: AlikePairs, relations: Relations, noise: Noise) -> list[i
     depend on each other; and they are not what records of one individual change as a whole, as the address of those who
     move.
     """
-    telling = -np.log(np.maximum(pairs.model.unrelated[:, 0], 1e-300)) > _TELLING
+    telling = telling_fields(pairs.model.unrelated)
     changed = noise.concentration > 1.0
     edges = pairs.model.tree
     out = []
@@ -175,17 +174,9 @@ def _responsibilities(
     pairs: AlikePairs, levels: FloatArray, number: FloatArray, n_link: int, n_pairs: float
 ) -> tuple[FloatArray, FloatArray]:
     """(P, ·) probability of every class, the links first, and log(T + Σ odds LR) (P,) of every pair."""
-    log_level = np.log(np.maximum(levels, 1e-300)).reshape(len(levels), pairs.shown.shape[1])
-    part = pairs.shown @ log_level.T + np.log(np.maximum(number, 1e-300) / n_pairs) - pairs.by_chance[:, None]
-    part[:, :n_link] += pairs.prior[:, None]
-    top = np.maximum(part.max(axis=1), pairs.by_tree)
-    part = np.exp(part - top[:, None])
-    total = np.exp(pairs.by_tree - top) + part.sum(axis=1)
-    part /= total[:, None]
-    sure = pairs.certain
-    part[sure, n_link:] = 0.0
-    part[sure] /= np.maximum(part[sure].sum(axis=1, keepdims=True), 1e-300)
-    return part, top + np.log(total)
+    log_odds = pairs.log_ratio(levels) + np.log(np.maximum(number, 1e-300) / n_pairs)
+    log_odds[:, :n_link] += pairs.prior[:, None]
+    return pairs.responsibilities(log_odds, n_link)
 
 
 def _link_levels(pairs: AlikePairs, link: FloatArray, anew: FloatArray, redrawn: Sequence[int]) -> FloatArray:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vber_cli.arrays import distinct_rows
-from vber_cli.engine.alike_pairs import AlikePairs, alike_pairs
+from vber_cli.engine.alike_pairs import AlikePairs, alike_pairs, telling_fields
 from vber_cli.engine.block_model import BlockModel, with_noise
 from vber_cli.engine.evidence_kernels import pair_evidence
 from vber_cli.engine.noise_classes import as_noise, few_classes
@@ -34,7 +34,6 @@ _STILL = 0.5  # nats of likelihood that a round must gain for another
 _EM_ROUNDS = 12
 _PRIOR_WEIGHT = 2.0
 _DIFFERENT = 0.9  # of a relation's pairs differ in its most different telling field, at least
-_TELLING = 3.0  # nats of collision entropy that make a field telling
 _SURE = 0.95  # links that noise is begun with: begun with less certain ones it would excuse relatives
 _MOST_LOST = 0.6  # of the anchor's sure links, that a structure may call relations
 _MORE_LOST = 0.08  # of them, that it may call relations beyond what the best with fewer classes does
@@ -199,15 +198,9 @@ def _responsibilities(
     """P(link) (P,), P(relation c) (P, C), and log(T + Σ odds LR) (P,) of every pair."""
     log_odds = np.empty((len(link), 1 + len(level)))
     log_odds[:, 0] = link + pairs.prior + np.log(n_links / n_pairs)
-    log_level = np.log(np.maximum(level, 1e-300)).reshape(len(level), pairs.shown.shape[1])
-    log_odds[:, 1:] = pairs.shown @ log_level.T
-    log_odds[:, 1:] += np.log(n_related / n_pairs) - pairs.by_chance[:, None]
-    top = np.maximum(log_odds.max(axis=1), pairs.by_tree)
-    part = np.exp(log_odds - top[:, None])
-    total = np.exp(pairs.by_tree - top) + part.sum(axis=1)
-    part /= total[:, None]
-    part[pairs.certain] = np.arange(part.shape[1]) == 0
-    return part[:, 0], part[:, 1:], top + np.log(total)
+    log_odds[:, 1:] = pairs.log_ratio(level) + np.log(n_related / n_pairs)
+    part, log_total = pairs.responsibilities(log_odds, 1)
+    return part[:, 0], part[:, 1:], log_total
 
 
 def _levels(pairs: AlikePairs, weight: FloatArray) -> FloatArray:
@@ -219,7 +212,7 @@ def _levels(pairs: AlikePairs, weight: FloatArray) -> FloatArray:
 
 def _kept_different(level: FloatArray, unrelated: FloatArray) -> FloatArray:
     """The same level probabilities, every class made to differ in its most different telling field."""
-    telling = -np.log(np.maximum(unrelated[:, 0], 1e-300)) > _TELLING
+    telling = telling_fields(unrelated)
     if not telling.any():
         telling = unrelated[:, 0] <= unrelated[:, 0].min()
     out: FloatArray = level.copy()

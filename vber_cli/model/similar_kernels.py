@@ -22,17 +22,6 @@ def value_level(v, w, f, value_ptr, near_ptr, near_value, near_level):  # type: 
 
 
 @nb.njit(cache=True, nogil=True)
-def record_theta_kernel(codes, base, value_ptr):  # type: ignore[no-untyped-def]
-    """(N, F) float64: θ of each record's own value, 1 where it is missing."""
-    out = np.ones(codes.shape, np.float64)
-    for r in range(codes.shape[0]):
-        for f in range(codes.shape[1]):
-            if codes[r, f] >= 0:
-                out[r, f] = base[value_ptr[f] + codes[r, f]]
-    return out
-
-
-@nb.njit(cache=True, nogil=True)
 def near_mass_kernel(value_ptr, near_ptr, near_value, near_level, base):  # type: ignore[no-untyped-def]
     """(F, 3) float64: Σ θ(v) θ(w) over the pairs of values of a field at levels 0, 1 and 2."""
     n_fields = len(value_ptr) - 1

@@ -10,7 +10,7 @@ _HALVINGS = 200  # more than halve any interval of doubles down to neighbours th
 def bisect(f: Callable[[float], float], low: float, high: float) -> float:
     """Where a monotone function is zero between `low` and `high`, to the last digits of a double.
 
-    scipy.optimize has better ones, and takes a tenth of the time of a short run to load.
+    scipy.optimize has better ones, which every start would wait for (docs/decisions.md).
 
     Raises
     ------

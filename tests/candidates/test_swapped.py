@@ -14,7 +14,11 @@ from vber_cli.model.types import Records
 def case(rng, n=60, n_values=(6, 5, 7)):
     codes = np.column_stack([rng.integers(-1, v, n) for v in n_values]).astype(np.int32)
     twins = [(0, 1, np.array([2, -1, 0, 4, 1, -1])), (1, 2, np.array([-1, 6, 0, 3, -1]))]
-    return Records(codes, np.zeros(n, np.int32), np.array(n_values)), Swaps.of(twins), twins
+    return (
+        Records(codes, np.zeros(n, np.int32), np.array(n_values)),
+        Swaps.of([(f, g, twin, n_values[g], 2) for f, g, twin in twins]),
+        twins,
+    )
 
 
 @pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)

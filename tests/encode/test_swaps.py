@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.encode.test_comparison import compared
+from vber_cli.encode.swaps import find_swaps
+from vber_cli.encode.types import FieldType
+from vber_cli.model.prior import Prior
+from vber_cli.model.similar import SimilarValues
 
 GIVEN = ["James", "Jamse", "Thomas", "Anna", "Maria", "Marja", "Peter", "Robert", "Roberta", "Helen", None, "Ivy"]
 FAMILY = ["Smith", "Smyth", "James", "Thomas", "Brown", "Browne", "Green", "Hall", "Halls", "Moore", "Moor", None]
@@ -56,3 +61,19 @@ def test_of_many_fields_those_with_the_most_values_are_looked_at():
     found = fields_of(many, dict.fromkeys(many, "text"))
     assert (60, 61) in found
     assert len({f for pair in found for f in pair}) <= 24
+
+
+@pytest.mark.parametrize(("shared", "worst"), [(0.01, 2), (0.2, 1)])
+def test_similar_values_count_where_chance_makes_them_rarely(shared, worst):
+    """Both fields know c, and values near it: the more often it is shown, the more often chance crosses the two."""
+    forms = [pa.array(["a", "ab", "abc", "c"]), pa.array(["c", "x", "xy", "xyz"])]
+    rest = (1.0 - shared) / 3
+    prior = Prior(np.array([0, 4, 8]), np.array([rest, rest, rest, shared, shared, rest, rest, rest]), np.ones(2))
+    a, b, level = np.array([0, 0, 2, 5, 6, 4]), np.array([1, 2, 3, 6, 7, 5]), np.array([1, 1, 2, 1, 1, 2])
+    if shared < 0.1:
+        level[[1, 4]] = 2
+    similar = SimilarValues.of(prior.value_ptr, a, b, level)
+    types = [FieldType(name, "text", "", "") for name in ("given", "family")]
+    swaps = find_swaps(forms, types, similar, prior)
+    assert (swaps.fields.tolist(), swaps.worst.tolist()) == ([[0, 1]], [worst])
+    assert (swaps.twin.tolist(), swaps.back.tolist()) == ([-1, -1, -1, 0], [3, -1, -1, -1])

@@ -1,4 +1,4 @@
-"""Values that have changed places count as close in both fields, wherever levels are looked up."""
+"""Values that have changed places count as close, or near, in both fields, wherever levels are looked up."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from vber_cli.model.similar import Swaps
 TWIN = np.array([1, 0, -1, 2])  # of the four values of the first field among the seven of the third
 
 
-def models(rng, parts=("near",)):
+def models(rng, parts=("near",), worst=2):
     case = naive.make_case(rng, 40, "people", 2, parts)
     evidence = built.evidence_of(case)
-    swaps = Swaps.of([(0, 2, TWIN)])
+    swaps = Swaps.of([(0, 2, TWIN, 7, worst)])
     similar = evidence.similar.with_swaps(swaps)
     plain, swapping = (block_model(case.records, e) for e in (evidence, dataclasses.replace(evidence, similar=similar)))
     # as many values out of place as possible
@@ -29,21 +29,40 @@ def models(rng, parts=("near",)):
 
 
 def swapped(codes, a, b):
+    """Level by being swapped: 1, 2 if one of the values is only similar, 3 if they are not."""
     (x, y), (v, w) = codes[a][[0, 2]], codes[b][[0, 2]]
-    return min(x, y, v, w) >= 0 and x != v and y != w and TWIN[x] == w and TWIN[v] == y
+    if min(x, y, v, w) < 0 or x == v or y == w:
+        return 3
+    worst = max(crossed(x, w), crossed(v, y))
+    return worst + 1 if worst < 2 and min(crossed(x, w), crossed(v, y)) == 0 else 3
+
+
+def crossed(v, w):
+    """0 if v of the first field and w of the third are the same value, 1 if either field knows them as similar."""
+    if TWIN[v] == w:
+        return 0
+    here = np.flatnonzero(w == TWIN)
+    there = TWIN[v] >= 0 and near(2, TWIN[v], w)
+    return 1 if there or any(near(0, v, u) for u in here) else 2
+
+
+def near(f, v, w):
+    return v == w or (f, v, w) in naive.NEAR or (f, w, v) in naive.NEAR
 
 
 @pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
-def test_levels_of_swapped_values(rng):
-    plain, swapping = models(rng)
+@pytest.mark.parametrize("worst", [1, 2])
+def test_levels_of_swapped_values(rng, worst):
+    plain, swapping = models(rng, worst=worst)
     a, b = built.all_pairs(40)
     expected = pair_levels(plain, a, b)
-    n_swapped = 0
+    n_swapped = {1: 0, 2: 0}
     for i in range(len(a)):
-        if swapped(plain.codes, a[i], b[i]) and (expected[i, [0, 2]] > 0).all():
-            expected[i, [0, 2]] = 1
-            n_swapped += 1
-    assert n_swapped > 2
+        level = swapped(plain.codes, a[i], b[i])
+        if level <= worst and 2 * level < expected[i, [0, 2]].sum() and (expected[i, [0, 2]] > 0).all():
+            expected[i, [0, 2]] = level
+            n_swapped[level] += 1
+    assert min(n_swapped[level] for level in range(1, worst + 1)) > 2
     np.testing.assert_array_equal(pair_levels(swapping, a, b), expected)
     np.testing.assert_array_equal(pair_levels(swapping, b, a), expected)
     # the levels within a component are the same
@@ -56,9 +75,10 @@ def test_an_explanation_names_the_field(rng):
     _, swapping = models(rng)
     a, b = built.all_pairs(40)
     found = explain_pairs(swapping, a, b).swapped
+    levels = pair_levels(swapping, a, b)
     expected = np.full((len(a), swapping.codes.shape[1]), -1)
     for i in range(len(a)):
-        if swapped(swapping.codes, a[i], b[i]):
+        if (levels[i, [0, 2]] == swapped(swapping.codes, a[i], b[i])).all() and levels[i, 0] < 3:
             expected[i, 0], expected[i, 2] = 2, 0
     np.testing.assert_array_equal(found, expected)
 

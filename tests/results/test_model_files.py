@@ -58,9 +58,9 @@ def hyperparameters(rng, found, n_classes, n_relations, with_tree):
                   rng.dirichlet(np.ones(n_classes)))  # fmt: skip
     relations = Relations(rng.random(n_relations) * 1e-5, rng.dirichlet(np.ones(4), (n_relations, f)))
     tree = Dependence(np.array([-1, 0, 0]), rng.random(f) * 10, rng.dirichlet(np.ones(4), f), rng.random(f))
-    twin = rng.integers(-1, 2, int(found.records.n_values[0])).astype(np.int32)
-    twin[0] = 1
-    similar = found.similar.with_swaps(Swaps.of([(0, 2, twin)]))
+    twin = np.full(int(found.records.n_values[0]), -1, dtype=np.int32)
+    twin[[0, 2]] = [1, 0]
+    similar = found.similar.with_swaps(Swaps.of([(0, 2, twin, int(found.records.n_values[2]), 2)]))
     known = dataclasses.replace(tree, drawn=rng.random(found.records.n_records))
     evidence = Evidence(prior, noise, similar, relations, known if with_tree else Dependence.none(f))
     return Hyperparameters(evidence, 5.3, float(rng.normal(3)), tree if with_tree else None)

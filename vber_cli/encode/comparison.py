@@ -129,7 +129,7 @@ def compare(
         np.concatenate(levels),
     )
     prior = Prior(value_ptr, np.concatenate(shares), np.ones(n_fields))
-    similar = similar.with_swaps(find_swaps(all_forms, shares, types, similar.chance_levels(prior)))
+    similar = similar.with_swaps(find_swaps(all_forms, types, similar, prior))
     key_codes = np.ascontiguousarray(np.column_stack([codes, *columns]))
     key_field = np.concatenate([np.arange(n_fields), owners]).astype(np.int64)
     return Comparison(

@@ -42,8 +42,8 @@ class BlockModel(NamedTuple):
         it (`model.presence`); an empty tilt is no tilt.
     value_ptr, near_ptr, near_value, near_level
         Values numbered through; for each its similar values, ascending, and their levels (CSR over values).
-    swap_fields, swap_ptr, swap_twin
-        (S, 2), (S + 1,) and (ΣV,): fields whose values get into each other's place (`similar.Swaps`).
+    swap_fields, swap_ptr, swap_twin, swap_back_ptr, swap_back, swap_worst
+        (S, 2), twice (S + 1,) and (ΣV,), (S,): fields whose values get into each other's place (`similar.Swaps`).
     constraints
         Who must be together and who cannot.
     """
@@ -69,6 +69,9 @@ class BlockModel(NamedTuple):
     swap_fields: LongArray
     swap_ptr: LongArray
     swap_twin: IntArray
+    swap_back_ptr: LongArray
+    swap_back: IntArray
+    swap_worst: np.ndarray
     constraints: Constraints
 
 
@@ -162,6 +165,9 @@ def block_model(records: Records, evidence: Evidence) -> BlockModel:
         similar.swaps.fields,
         similar.swaps.ptr,
         similar.swaps.twin,
+        similar.swaps.back_ptr,
+        similar.swaps.back,
+        similar.swaps.worst,
         evidence.constraints,
     )
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels, relation_evidence, tree_evidence
-from vber_cli.model.similar import CLOSE, MISSING_LEVEL
+from vber_cli.model.similar import MISSING_LEVEL
+from vber_cli.model.similar_kernels import swapped_fields
 from vber_cli.model.types import FloatArray, IntArray, LongArray
 
 _PANELS, _POINTS = 256, 8
@@ -85,12 +86,7 @@ def explain_pairs(model: BlockModel, a: IntArray, b: IntArray) -> PairExplanatio
 def _swapped(model: BlockModel, a: IntArray, b: IntArray, levels: np.ndarray) -> LongArray:
     """(P, F) int64: the field whose value the other record shows here, and this one's there; −1 where none."""
     out = np.full(levels.shape, -1, dtype=np.int64)
-    for (f, g), begin in zip(model.swap_fields.tolist(), model.swap_ptr[:-1].tolist(), strict=True):
-        close = np.flatnonzero((levels[:, f] == CLOSE) & (levels[:, g] == CLOSE))
-        x, y = a[close], b[close]
-        twin_x, twin_y = (model.swap_twin[begin + model.codes[one, f]] for one in (x, y))
-        crossed = close[(twin_x == model.codes[y, g]) & (twin_y == model.codes[x, g])]
-        out[crossed, f], out[crossed, g] = g, f
+    swapped_fields(a, b, levels, model, out)
     return out
 
 

@@ -115,7 +115,7 @@ SIMILAR = pa.schema(
         _field("form_a", pa.int32()),
         _field("field_b", _NAME),  # another one: where records that show both values may have them in either place
         _field("form_b", pa.int32()),
-        _field("level", pa.int8()),
+        _field("level", pa.int8()),  # of two fields: the least alike that a change of places makes them (`Swaps.worst`)
     ]
 )
 

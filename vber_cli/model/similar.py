@@ -25,25 +25,46 @@ class Swaps:
         (S, 2) int64, f < g.
     ptr, twin
         (S + 1,) int64; for each pair of fields the (V_f,) int32 codes in g of the values of f, −1 where g has it not.
+    back_ptr, back
+        (S + 1,) int64; for each pair of fields the (V_g,) int32 codes in f of the values of g, −1 where f has it not.
+    worst
+        (S,) int8, the least alike that records may be whose values changed places: close, if both values have to be the
+        same, or near, if one of them may be similar.
     """
 
     fields: LongArray
     ptr: LongArray
     twin: IntArray
+    back_ptr: LongArray
+    back: IntArray
+    worst: np.ndarray
 
     @classmethod
     def none(cls) -> Swaps:
         """Return no such fields."""
-        return cls(np.zeros((0, 2), np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32))
+        return cls.of([])
 
     @classmethod
-    def of(cls, pairs: Sequence[tuple[int, int, IntArray]]) -> Swaps:
-        """Collect (f, g, twin) of all pairs of fields."""
-        if not pairs:
-            return cls.none()
-        ptr = np.concatenate([[0], np.cumsum([len(twin) for _, _, twin in pairs])]).astype(np.int64)
-        fields = np.array([(f, g) for f, g, _ in pairs], dtype=np.int64)
-        return cls(fields, ptr, np.concatenate([twin for _, _, twin in pairs]).astype(np.int32))
+    def of(cls, pairs: Sequence[tuple[int, int, IntArray, int, int]]) -> Swaps:
+        """Collect (f, g, twin, V_g, worst) of all pairs of fields."""
+        fields = np.array([pair[:2] for pair in pairs], dtype=np.int64).reshape(-1, 2)
+        twin_ptr, twin = _joined([pair[2] for pair in pairs])
+        back_ptr, back = _joined([_inverse(pair[2], pair[3]) for pair in pairs])
+        return cls(fields, twin_ptr, twin, back_ptr, back, np.array([pair[4] for pair in pairs], dtype=np.int8))
+
+
+def _inverse(twin: IntArray, n_values: int) -> IntArray:
+    """(V_g,) int32: where each value of g is among those of f; −1 where nowhere."""
+    back = np.full(n_values, -1, dtype=np.int32)
+    here = np.flatnonzero(twin >= 0)
+    back[twin[here]] = here
+    return back
+
+
+def _joined(parts: Sequence[IntArray]) -> tuple[LongArray, IntArray]:
+    """Arrays one after the other, as int32, and where each begins."""
+    ptr = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+    return ptr, np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -57,7 +78,8 @@ class SimilarValues:
         that compare as identical, 1 close, 2 near.
     swaps
         Fields whose values get into each other's place. Two records that show the same two values the other way round
-        are at level 1 in both fields: it takes one slip, like the others that are close.
+        are at level 1 in both fields: it takes one slip, like the others that are close. Where only one of the two
+        is the same and the other similar, both fields are at level 2, if the fields' `worst` is.
     """
 
     ptr: LongArray
@@ -88,6 +110,11 @@ class SimilarValues:
     def with_swaps(self, swaps: Swaps) -> SimilarValues:
         """Return the same similar values, and fields that may change places."""
         return SimilarValues(self.ptr, self.value, self.level, swaps)
+
+    def near_mass(self, theta: FloatArray) -> FloatArray:
+        """(ΣV,) float64: Σ θ(w) over the values w similar to each value."""
+        owner = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
+        return np.asarray(np.bincount(owner, weights=theta[self.value], minlength=len(self.ptr) - 1), np.float64)
 
     def chance_levels(self, prior: Prior) -> FloatArray:
         """(F, 4) float64: probability of each level between values drawn independently from θ.

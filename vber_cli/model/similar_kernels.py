@@ -36,7 +36,7 @@ def near_mass_kernel(value_ptr, near_ptr, near_value, near_level, base):  # type
 
 @nb.njit(cache=True, nogil=True)
 def record_levels(r, s, model, out):  # type: ignore[no-untyped-def]
-    """Fill (F,) levels of two records' values; 1 in two fields whose values have changed places (`similar.Swaps`)."""
+    """Fill (F,) levels of two records' values; 1 or 2 in two fields whose values changed places (`similar.Swaps`)."""
     codes, value_ptr = model.codes, model.value_ptr
     near_ptr, near_value, near_level = model.near_ptr, model.near_value, model.near_level
     for f in range(codes.shape[1]):
@@ -44,10 +44,53 @@ def record_levels(r, s, model, out):  # type: ignore[no-untyped-def]
     for i in range(len(model.swap_fields)):
         f, g = model.swap_fields[i, 0], model.swap_fields[i, 1]
         if 0 < out[f] < 4 and 0 < out[g] < 4:
-            begin = model.swap_ptr[i]
-            if (
-                model.swap_twin[begin + codes[r, f]] == codes[s, g]
-                and model.swap_twin[begin + codes[s, f]] == codes[r, g]
-            ):
-                out[f] = 1
-                out[g] = 1
+            level = swap_level(r, s, i, model)
+            if level > 0 and 2 * level < out[f] + out[g]:
+                out[f] = level
+                out[g] = level
+
+
+@nb.njit(cache=True, nogil=True)
+def swap_level(r, s, i, model):  # type: ignore[no-untyped-def]
+    """Level of both fields of the i-th pair that may change places if they did: 1, 2 if one value is only similar.
+
+    0 where they did not. All four values are shown.
+    """
+    f, g = model.swap_fields[i, 0], model.swap_fields[i, 1]
+    codes = model.codes
+    begin = model.swap_ptr[i]
+    one = model.swap_twin[begin + codes[r, f]] == codes[s, g]
+    other = model.swap_twin[begin + codes[s, f]] == codes[r, g]
+    if one and other:
+        return 1
+    if model.swap_worst[i] < 2:
+        return 0
+    if one and _crossed_near(codes[s, f], codes[r, g], i, model):
+        return 2
+    if other and _crossed_near(codes[r, f], codes[s, g], i, model):
+        return 2
+    return 0
+
+
+@nb.njit(cache=True, nogil=True)
+def _crossed_near(v, w, i, model):  # type: ignore[no-untyped-def]
+    """Whether value v of a pair's first field is similar to value w of its second, as far as either field has both."""
+    f, g = model.swap_fields[i, 0], model.swap_fields[i, 1]
+    value_ptr, near_ptr, near_value, near_level = model.value_ptr, model.near_ptr, model.near_value, model.near_level
+    there = model.swap_twin[model.swap_ptr[i] + v]
+    if there >= 0 and value_level(there, w, g, value_ptr, near_ptr, near_value, near_level) < 3:
+        return True
+    here = model.swap_back[model.swap_back_ptr[i] + w]
+    return here >= 0 and value_level(v, here, f, value_ptr, near_ptr, near_value, near_level) < 3
+
+
+@nb.njit(cache=True, nogil=True)
+def swapped_fields(a, b, levels, model, out):  # type: ignore[no-untyped-def]
+    """Fill (P, F) with the field that each field of a pair has changed places with, as its levels tell."""
+    for p in range(len(a)):
+        for i in range(len(model.swap_fields)):
+            f, g = model.swap_fields[i, 0], model.swap_fields[i, 1]
+            level = levels[p, f]
+            if 0 < level < 3 and levels[p, g] == level and swap_level(a[p], b[p], i, model) == level:
+                out[p, f] = g
+                out[p, g] = f

@@ -156,9 +156,10 @@ def _similar_table(fields: tuple[str, ...], evidence: Evidence) -> pa.Table:
     once = a < b  # each pair is stored both ways
     ends = [(a[once], b[once], similar.level[once])]
     swaps = similar.swaps
-    for (f, g), begin, end in zip(swaps.fields.tolist(), swaps.ptr[:-1], swaps.ptr[1:], strict=True):
-        form = np.flatnonzero(swaps.twin[begin:end] >= 0)
-        ends.append((value_ptr[f] + form, value_ptr[g] + swaps.twin[begin + form], np.zeros(len(form))))
+    for i, (f, g) in enumerate(swaps.fields.tolist()):
+        twin = swaps.twin[swaps.ptr[i] : swaps.ptr[i + 1]]
+        form = np.flatnonzero(twin >= 0)
+        ends.append((value_ptr[f] + form, value_ptr[g] + twin[form], np.full(len(form), swaps.worst[i])))
     a, b, level = (np.concatenate(part) for part in zip(*ends, strict=True))
     field_a, field_b = (np.searchsorted(value_ptr, end, side="right") - 1 for end in (a, b))
     return pa.Table.from_arrays(
@@ -252,7 +253,8 @@ def _read_similar(table: pa.Table, fields: tuple[str, ...], value_ptr: LongArray
         rows = (field_a == f) & (field_b == g)
         twin = np.full(int(value_ptr[f + 1] - value_ptr[f]), -1, dtype=np.int32)
         twin[form_a[rows]] = form_b[rows]
-        swapped.append((f, g, twin))
+        worst = int(table.column("level")[int(np.flatnonzero(rows)[0])].as_py())
+        swapped.append((f, g, twin, int(value_ptr[g + 1] - value_ptr[g]), worst))
     return SimilarValues.of(value_ptr, a, b, table.column("level").to_numpy()[within], Swaps.of(swapped))
 
 

@@ -2,9 +2,10 @@
 
 Two records of one individual share every field, so duplicates look like dependence. The tree is therefore learned from
 pairs of records that share a field g and are clearly different individuals by all fields but the one, f, whose
-dependence on g is asked for. What is clear depends on the tree, so both are learned in turn, from independence on. The
-noise stays as it is assumed meanwhile: learned from links that the tree has not yet unmasked as relatives, it would
-excuse them.
+dependence on g is asked for. What is clear depends on the tree, so both are learned in turn, from independence on, one
+edge a round: until it is known that street and town go together, whoever moved seems a stranger three times over, and
+strangers seem to share their names. Of the noise only its overall amount is learned meanwhile: learned field by field
+from links that the tree has not yet unmasked as relatives, it would excuse them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vber_cli.engine.alike_pairs import telling_fields
 from vber_cli.engine.block_model import BlockModel, Evidence, block_model
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels, tree_evidence
 from vber_cli.engine.noise_classes import as_noise
@@ -20,7 +22,7 @@ from vber_cli.model.dependence import Dependence, individual_shares
 from vber_cli.model.noise import Noise
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.relations import Relations
-from vber_cli.model.similar import N_LEVELS, OTHER
+from vber_cli.model.similar import IDENTICAL, N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 _PAIRS_PER_FIELD = 30_000
@@ -34,9 +36,12 @@ _LEAST_GAIN = 0.01  # nats a pair
 # depends on another must be so so many times more than the one of which it is least true.
 _MISTAKEN = 0.05
 _PECULIAR = 20.0
-_ROUNDS = 4
-_PLAIN_IDENTICAL = 0.82
-_PLAIN_LEVELS = np.array([0.0, 0.07, 0.03, 0.08])
+_MORE_ROUNDS = 4  # than there are fields
+# What is assumed of links: how many values are identical at first and at most, and at least, the comparisons that the
+# first is worth, and how the other values are divided among the levels.
+_IDENTICAL, _LEAST_IDENTICAL = 0.82, 0.5
+_ASSUMED = 50.0
+_OTHERWISE = np.array([0.0, 7.0, 3.0, 8.0]) / 18.0
 
 
 @dataclass(frozen=True)
@@ -93,24 +98,27 @@ def learn_tree(
         Of the sampled pairs and of the noise classes' starts.
     """
     n_fields = records.n_fields
-    noise = plain_noise(possible)
     now = Evidence(
-        evidence.prior.with_concentration(noise.concentration[0]),
-        noise,
+        evidence.prior,
+        evidence.noise,
         evidence.similar,
         Relations.none(n_fields),
         Dependence.none(n_fields),
         constraints=evidence.constraints,
     )
+    now = _with_plain_noise(now, possible, _IDENTICAL)
     model = block_model(records, now)
     together = evidence.constraints.standing(a, b) > 0
     rng = np.random.default_rng([seed, 61])
     sharing = {g: _pairs_sharing(model, records.codes[:, g], rng) for g in range(n_fields)}
     n = 0.9 * records.n_records
     probability = np.zeros(len(b))
-    for _ in range(_ROUNDS):
-        log_new = occupancy.log_new(n)
-        tree = _tree(model, now, sharing, log_new, (records.codes >= 0).mean(axis=0))
+    observed = (records.codes >= 0).mean(axis=0)
+    seen: set[tuple[tuple[int, ...], ...]] = set()
+    for n_edges in range(1, n_fields + _MORE_ROUNDS):
+        # any two records are of one individual with probability 1/K
+        log_new = float(np.log(max(occupancy.mean(n), 1.0)))
+        tree = _tree(model, now, sharing, log_new, observed, n_edges)
         now = replace(now, dependence=tree)
         model = block_model(records, now)
         link, doubt = pair_evidence(model, b, levels)
@@ -120,14 +128,37 @@ def learn_tree(
         drawn = individual_shares(records.n_records, (a, b), probability)
         n = float(np.clip(drawn.sum(), 0.02 * records.n_records, records.n_records - 0.5))
         now = replace(now, dependence=replace(tree, drawn=drawn))
+        edges = tuple(map(tuple, tree.edges.tolist()))
+        if edges in seen:
+            break
+        seen.add(edges)
+        now = _with_plain_noise(now, possible, _identical_share(model, levels, probability))
+        model = block_model(records, now)
     return Anchor(now.dependence, probability, n)
 
 
-def plain_noise(possible: np.ndarray) -> Noise:
+def _with_plain_noise(evidence: Evidence, possible: np.ndarray, identical: float) -> Evidence:
+    """The evidence with one noise class that leaves so many values identical in every field."""
+    noise = plain_noise(possible, identical)
+    return replace(evidence, noise=noise, prior=evidence.prior.with_concentration(noise.concentration[0]))
+
+
+def _identical_share(model: BlockModel, levels: np.ndarray, probability: FloatArray) -> float:
+    """How many telling values links have in common, as far as pairs (P, F) are links."""
+    telling = telling_fields(model.unrelated)
+    if not telling.any():
+        telling[:] = True
+    told = levels[:, telling]
+    shown, same = (float(probability @ marked.sum(axis=1)) for marked in (told < N_LEVELS, told == IDENTICAL))
+    share = (same + _IDENTICAL * _ASSUMED) / (shown + _ASSUMED)
+    return float(np.clip(share, _LEAST_IDENTICAL, _IDENTICAL))
+
+
+def plain_noise(possible: np.ndarray, identical: float = _IDENTICAL) -> Noise:
     """One noise class with the same mismatch in every field; `possible` as in `learn_tree`."""
-    level = np.where(possible, _PLAIN_LEVELS, 0.0)
-    level[:, 3] += 1.0 - level.sum(axis=1) - _PLAIN_IDENTICAL
-    level[:, 0] = _PLAIN_IDENTICAL
+    level = np.where(possible, (1.0 - identical) * _OTHERWISE, 0.0)
+    level[:, OTHER] += 1.0 - level.sum(axis=1) - identical
+    level[:, IDENTICAL] = identical
     return as_noise(level[None], np.ones(1))
 
 
@@ -179,9 +210,9 @@ def _moved(model: BlockModel, levels: np.ndarray) -> FloatArray:
 
 
 def _tree(
-    model: BlockModel, evidence: Evidence, sharing: dict[int, _Sharing], log_new: float, observed: FloatArray
+    model: BlockModel, evidence: Evidence, sharing: dict[int, _Sharing], log_new: float, observed: FloatArray, most: int
 ) -> Dependence:
-    """The edges g → f of most gain that make a forest, each field with one parent at most."""
+    """The edges g → f of most gain that make a forest, each field with one parent at most, and no more than so many."""
     n_fields = model.codes.shape[1]
     edges: list[tuple[float, int, int, float, FloatArray]] = []
     for g, pairs in sharing.items():
@@ -210,6 +241,8 @@ def _tree(
                 edges.append((gain, g, f, max((1.0 - same) / (same - chance), 1e-3), level))
     out = Dependence.none(n_fields)
     for gain, g, f, strength, level in sorted(edges, key=lambda edge: (-edge[0], edge[1], edge[2])):
+        if out.n_edges == most:
+            break
         if out.parent[f] < 0 and not _leads_to(out.parent, g, f):
             out.parent[f] = g
             out.strength[f], out.levels[f], out.gain[f] = strength, level, gain

@@ -3,8 +3,9 @@
 Who shares all but a given name is a twin, or one person by another name. Of a field that nothing depends on nobody can
 say which. Where sex goes with the given name it can be said: a wrong name comes with the right sex, and a twin's is
 drawn anew. Such a relation has one parameter, its number: what it agrees in, it agrees in as links of each noise class
-do. It is fitted together with the links' levels and all numbers, from the best structure without; the levels of the
-other relations stay.
+do. It is fitted together with the links' levels and all numbers, from the best structure without, and from that without
+the relations that agree as links do but for the field: they are the same twins with the wrong names among them. The
+levels of the other relations stay.
 """
 
 from __future__ import annotations
@@ -30,15 +31,22 @@ _ALIKE = 2  # telling fields that relatives share
 
 @dataclass(frozen=True)
 class _State:
-    """Levels of links (Q, F, 4) by noise class; numbers of links (Q,), relations (C,) and redrawn relations (D,)."""
+    """Levels of links (Q, F, 4) by noise class and of relations (C, F, 4); the (D,) fields that others have drawn anew.
+
+    And the numbers of links (Q,), relations (C,) and redrawn relations (D,).
+    """
 
     link: FloatArray
+    own: FloatArray
+    redrawn: tuple[int, ...]
     n_link: FloatArray
     n_own: FloatArray
     n_anew: FloatArray
 
 
-def with_redrawn(pairs: AlikePairs, relations: Relations, noise: Noise, n_pairs: float) -> tuple[Relations, Noise]:
+def with_redrawn(
+    pairs: AlikePairs, relations: Relations, noise: Noise, n_pairs: float, n_parameters: int
+) -> tuple[Relations, Noise]:
     """The structure with such relations where BIC speaks for them, and else as it is.
 
     Parameters
@@ -49,6 +57,8 @@ def with_redrawn(pairs: AlikePairs, relations: Relations, noise: Noise, n_pairs:
         The best structure without.
     n_pairs
         Number of all pairs of records.
+    n_parameters
+        Of a relation that is not redrawn.
     """
     unrelated = pairs.model.unrelated
     candidates = _candidates(pairs, relations, noise)
@@ -58,27 +68,45 @@ def with_redrawn(pairs: AlikePairs, relations: Relations, noise: Noise, n_pairs:
     link = alpha * unrelated / (1.0 + alpha)
     link[:, :, :OTHER] += noise.levels / (1.0 + alpha)
     n_links = max(float(pairs.count @ pairs.anchor), 1.0)
-    start = _State(link, noise.share * n_links, relations.odds * n_pairs, np.zeros(0))
-    best, best_bic = _fit(pairs, start, relations.levels, (), n_pairs)
-    chosen: tuple[int, ...] = ()
-    for g in candidates:
-        begun = _begin(pairs, best, relations.levels, chosen, g, n_pairs)
-        found, bic = _fit(pairs, begun, relations.levels, (*chosen, g), n_pairs)
-        # from the same start without them the links may do as well
-        without = _fit(pairs, replace(begun, n_anew=best.n_anew), relations.levels, chosen, n_pairs)
-        if without[1] > best_bic:
-            best, best_bic = without
-        if bic > best_bic:
-            best, best_bic, chosen = found, bic, (*chosen, g)
-    if not chosen:
+    start = _State(
+        link, relations.levels, (), noise.share * n_links, np.maximum(relations.odds * n_pairs, 1e-3), np.zeros(0)
+    )
+
+    def fitted(state: _State) -> tuple[_State, float]:
+        found, likelihood = _fit(pairs, state, n_pairs)
+        parameters = len(found.redrawn) + n_parameters * len(found.own)
+        return found, likelihood - 0.5 * float(np.log(max(pairs.count.sum(), 2.0))) * parameters
+
+    best, best_bic = fitted(start)
+    for f in candidates:
+        base = best
+        for state in (base, _without_doubles(pairs, base, f)):
+            if state is None:
+                continue
+            begun = _begin(pairs, state, f, n_pairs)
+            # from the same start without them the links may do as well
+            without = replace(begun, redrawn=state.redrawn, n_anew=state.n_anew)
+            for found, bic in (fitted(without), fitted(begun)):
+                if bic > best_bic:
+                    best, best_bic = found, bic
+    if not best.redrawn:
         return relations, noise
     share = best.n_link / best.n_link.sum()
-    levels = np.concatenate([relations.levels, _anew(pairs, best.link, chosen)])
+    levels = np.concatenate([best.own, _anew(pairs, best)])
     odds = np.concatenate([best.n_own, np.outer(best.n_anew, share).ravel()]) / n_pairs
-    kinds = np.concatenate([np.full(len(relations.levels), -1), np.repeat(np.array(chosen), len(share))]).astype(
-        np.int64
-    )
-    return Relations(odds, levels, kinds), as_noise(best.link, share)
+    kinds = np.concatenate([np.full(len(best.own), -1), np.repeat(np.array(best.redrawn), len(share))])
+    return Relations(odds, levels, kinds.astype(np.int64)), as_noise(best.link, share)
+
+
+def _without_doubles(pairs: AlikePairs, state: _State, f: int) -> _State | None:
+    """The state with the relations among the links that agree as these do but for f and what depends on it, if any."""
+    kept = telling_fields(pairs.model.unrelated)
+    kept[with_dependents(pairs.model.tree, f)] = False
+    double = (state.own[:, f, OTHER] > 0.5) & (state.own[:, kept, 0] > 0.5).all(axis=1)
+    if not double.any():
+        return None
+    more = 1.0 + state.n_own[double].sum() / state.n_link.sum()
+    return replace(state, own=state.own[~double], n_own=state.n_own[~double], n_link=state.n_link * more)
 
 
 def _candidates(pairs: AlikePairs, relations: Relations, noise: Noise) -> list[int]:
@@ -113,22 +141,23 @@ def with_dependents(edges: LongArray, f: int) -> list[int]:
     return found
 
 
-def _anew(pairs: AlikePairs, link: FloatArray, redrawn: Sequence[int]) -> FloatArray:
+def _anew(pairs: AlikePairs, state: _State) -> FloatArray:
     """(D · Q, F, 4) levels of pairs that agree as links of each noise class do, but for what is drawn anew."""
-    out = np.tile(link, (len(redrawn), 1, 1)) if len(redrawn) else link[:0].copy()
-    for d, f in enumerate(redrawn):
+    q = len(state.link)
+    out = np.tile(state.link, (len(state.redrawn), 1, 1)) if state.redrawn else state.link[:0].copy()
+    for d, f in enumerate(state.redrawn):
         fields = with_dependents(pairs.model.tree, f)
-        out[d * len(link) : (d + 1) * len(link), fields] = pairs.model.unrelated[fields]
+        out[d * q : (d + 1) * q, fields] = pairs.model.unrelated[fields]
     return out
 
 
-def _begin(pairs: AlikePairs, state: _State, own: FloatArray, redrawn: Sequence[int], f: int, n_pairs: float) -> _State:
+def _begin(pairs: AlikePairs, state: _State, f: int, n_pairs: float) -> _State:
     """Where a relation that f is drawn anew in begins: with all that seem links and differ in f and what depends on it.
 
     They show how many there are, with those who differ in f alone, and what the links' levels there are without them.
     """
     q = len(state.link)
-    part, _ = _responsibilities(pairs, *_classes(pairs, state, own, redrawn), q, n_pairs)
+    part, _ = _responsibilities(pairs, *_classes(pairs, state), q, n_pairs)
     links = part[:, :q] * pairs.count[:, None]
     children = [g for g in with_dependents(pairs.model.tree, f) if g != f]
     apart = (pairs.levels[:, f] == OTHER) & (pairs.levels[:, children] == OTHER).any(axis=1)
@@ -138,26 +167,23 @@ def _begin(pairs: AlikePairs, state: _State, own: FloatArray, redrawn: Sequence[
     link[:, anew] = levels[anew]
     differ = 1.0 - float(np.prod(1.0 - pairs.model.unrelated[children, OTHER]))
     number = float(links[apart].sum()) / max(differ, _LEAST)
-    return replace(state, link=link, n_anew=np.append(state.n_anew, max(number, 1.0)))
+    n_anew = np.append(state.n_anew, max(number, 1.0))
+    return replace(state, link=link, redrawn=(*state.redrawn, f), n_anew=n_anew)
 
 
-def _classes(
-    pairs: AlikePairs, state: _State, own: FloatArray, redrawn: Sequence[int]
-) -> tuple[FloatArray, FloatArray]:
+def _classes(pairs: AlikePairs, state: _State) -> tuple[FloatArray, FloatArray]:
     """(Q + C + D · Q, F, 4) levels of all classes, the links first, and their numbers."""
-    levels = np.concatenate([state.link, own, _anew(pairs, state.link, redrawn)])
+    levels = np.concatenate([state.link, state.own, _anew(pairs, state)])
     share = state.n_link / state.n_link.sum()
     return levels, np.concatenate([state.n_link, state.n_own, np.outer(state.n_anew, share).ravel()])
 
 
-def _fit(
-    pairs: AlikePairs, state: _State, own: FloatArray, redrawn: Sequence[int], n_pairs: float
-) -> tuple[_State, float]:
-    """Everything but the levels `own` (C, F, 4) fitted to convergence, and the BIC but for what is the same for all."""
-    count, q, c, d = pairs.count, len(state.link), len(own), len(redrawn)
+def _fit(pairs: AlikePairs, state: _State, n_pairs: float) -> tuple[_State, float]:
+    """Everything but the relations' own levels fitted to convergence, and the composite likelihood."""
+    count, q, c, d = pairs.count, len(state.link), len(state.own), len(state.redrawn)
     before = -np.inf
     for _ in range(_ROUNDS):
-        levels, number = _classes(pairs, state, own, redrawn)
+        levels, number = _classes(pairs, state)
         part, log_total = _responsibilities(pairs, levels, number, q, n_pairs)
         likelihood = float(count @ log_total) - float(number.sum())
         if likelihood < before + _STILL:
@@ -165,9 +191,10 @@ def _fit(
         before = likelihood
         part *= count[:, None]
         total = np.maximum(part.sum(axis=0), 1e-3)
-        link = _link_levels(pairs, part[:, :q], part[:, q + c :], redrawn)
-        state = _State(link, total[:q], total[q : q + c], total[q + c :].reshape(d, q).sum(axis=1))
-    return state, before - 0.5 * float(np.log(max(count.sum(), 2.0))) * d
+        link = _link_levels(pairs, part[:, :q], part[:, q + c :], state.redrawn)
+        n_anew = total[q + c :].reshape(d, q).sum(axis=1)
+        state = replace(state, link=link, n_link=total[:q], n_own=total[q : q + c], n_anew=n_anew)
+    return state, before
 
 
 def _responsibilities(

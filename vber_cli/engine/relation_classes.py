@@ -146,7 +146,7 @@ def choose_structure(
             break
     if best is None:
         raise ValueError("no structure was tried")
-    relations, noise = with_redrawn(pairs, best.relations, best.noise, n_pairs)
+    relations, noise = with_redrawn(pairs, best.relations, best.noise, n_pairs, _n_parameters(possible))
     return Structure(relations, noise, bic)
 
 
@@ -176,12 +176,16 @@ def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: fl
         link, _ = pair_evidence(without_relations(pairs.model, noise), pairs.b, pairs.levels)
     p, related, log_total = _responsibilities(pairs, link, n_links, level, n_related, n_pairs)
     likelihood = float(count @ log_total) - n_links - n_related.sum()
-    free = int(possible.sum() - len(possible))
-    parameters = (n_classes + noise.n_classes) * (free + 1)
+    parameters = (n_classes + noise.n_classes) * _n_parameters(possible)
     bic = float(likelihood - 0.5 * np.log(max(count.sum(), 2.0)) * parameters)
     sure = pairs.anchor > _SURE
     lost = float(np.average(p[sure] < 0.5, weights=count[sure])) if sure.any() else 0.0
     return _Fit(Relations(n_related / n_pairs, level), noise, bic, lost)
+
+
+def _n_parameters(possible: np.ndarray) -> int:
+    """Of one class: its number, and its levels in every field."""
+    return int(possible.sum() - len(possible)) + 1
 
 
 def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int) -> Noise:

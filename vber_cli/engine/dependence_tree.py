@@ -33,7 +33,7 @@ _ALSO_DIFFERS = 0.7  # of links whose parent values differ, how many differ in t
 _LEAST_GAIN = 0.01  # nats a pair
 # Where noise is heavy links are taken for different individuals, above all among those that share what hardly any two
 # strangers do. So many of the links may be; and then all fields are the same more often than by chance: a field that
-# depends on another must be so so many times more than the one of which it is least true.
+# depends on another must be so so many times more than the part of the record of which it is least true.
 _MISTAKEN = 0.05
 _PECULIAR = 20.0
 _MORE_ROUNDS = 4  # than there are fields
@@ -214,13 +214,14 @@ def _tree(
 ) -> Dependence:
     """The edges g → f of most gain that make a forest, each field with one parent at most, and no more than so many."""
     n_fields = model.codes.shape[1]
+    telling, root = telling_fields(model.unrelated), _roots(evidence.dependence.parent)
     edges: list[tuple[float, int, int, float, FloatArray]] = []
     for g, pairs in sharing.items():
         if len(pairs.b) < _ENOUGH:
             continue
         weight = _field_evidence(model, evidence, pairs)
         links = float(np.sum(1.0 / (1.0 + np.exp(np.clip(log_new - weight.sum(axis=1), -50.0, 50.0)))))
-        found = {}
+        found: dict[int, tuple[float, FloatArray, int]] = {}
         for f in range(n_fields):
             chance = float(model.unrelated[f, 0])
             if f == g or chance >= 0.999:
@@ -232,8 +233,7 @@ def _tree(
             same = float(level[0])
             if same <= 1.5 * chance + 0.002:
                 continue
-            others = [max(float(now[0]) - by, 0.0) + 0.5 / n for h, (by, now, n) in found.items() if h != f]
-            if same - chance < _PECULIAR * min(others, default=0.0):
+            if same - chance < _PECULIAR * _excess_elsewhere(found, root, telling, (g, f)):
                 continue
             gain = same * np.log(same / chance) + (1.0 - same) * np.log(max(1.0 - same, 1e-9) / (1.0 - chance))
             gain *= n_clear / len(pairs.b) * observed[g]
@@ -265,6 +265,30 @@ def _levels_apart(
     count = np.bincount(pairs.levels[clear, f], weights=apart, minlength=N_LEVELS)[:N_LEVELS]
     level = count + _PRIOR_WEIGHT * np.maximum(by_chance, 1e-6)
     return level / level.sum(), int(clear.sum())
+
+
+def _excess_elsewhere(
+    found: dict[int, tuple[float, FloatArray, int]], root: LongArray, telling: np.ndarray, edge: tuple[int, int]
+) -> float:
+    """By how much more than by chance some other part of the records is the same: the part of which it is least true.
+
+    Parts are the trees so far; that of the edge itself, and fields that tell little, do not count. `found` has for each
+    field its chance, its (4,) levels and how many pairs show these. Without another part it is 0.
+    """
+    parts: dict[int, float] = {}
+    for h, (chance, level, n_clear) in found.items():
+        if h not in edge and telling[h] and root[h] not in root[list(edge)]:
+            excess = max(float(level[0]) - chance, 0.0) + 0.5 / n_clear
+            parts[root[h]] = max(parts.get(root[h], 0.0), excess)
+    return min(parts.values(), default=0.0)
+
+
+def _roots(parent: LongArray) -> LongArray:
+    """(F,) the root of each field's tree."""
+    out = np.arange(len(parent))
+    for _ in parent:
+        out = np.where(parent[out] >= 0, parent[out], out)
+    return out
 
 
 def _leads_to(parent: LongArray, g: int, f: int) -> bool:

@@ -37,11 +37,14 @@ _DIFFERENT = 0.9  # of a relation's pairs differ in its most different telling f
 _SURE = 0.95  # links that noise is begun with: begun with less certain ones it would excuse relatives
 _MOST_LOST = 0.6  # of the anchor's sure links, that a structure may call relations
 _MORE_LOST = 0.08  # of them, that it may call relations beyond what the best with fewer classes does
+_LINKED = 0.5  # members of a class that the anchor calls links
 _PATIENCE = 2  # numbers of classes in turn without a better BIC, after which no more are tried
 _CLEAR = 0.02  # a pair less probable than this is clearly no link
 # Pairs of what anchors relations are trained on, refit by refit: clear others, all but sure links, and all, for where
-# twins are, the anchor calls them sure links.
-_TRAINED_BELOW = (_CLEAR, _SURE, np.inf)
+# twins are, the anchor calls them sure links. And the probability above which noise is learned from pairs: at first it
+# stays as it is. Learned from sure links to the end it would be too little, and keep the others out.
+_TRAINED_BELOW = (_CLEAR, _SURE, np.inf, np.inf)
+_NOISE_ABOVE = (1.0, _SURE, 0.1, 0.01)
 # The anchored start: three qualities of link, by share and by mismatch in every field.
 _ANCHOR_SHARE = np.array([0.55, 0.3, 0.15])
 _ANCHOR_MISMATCH = np.array([0.03, 0.12, 0.35])
@@ -58,12 +61,13 @@ class Structure:
 
 @dataclass(frozen=True)
 class _Fit:
-    """One structure: how many links there are, its BIC, and the share of the anchor's sure links that it calls none."""
+    """One structure: its BIC, the share of the anchor's sure links that it calls none, if a class doubles links."""
 
     relations: Relations
     noise: Noise
     bic: float
     lost: float
+    doubles: bool
 
 
 def anchored_noise(possible: np.ndarray) -> Noise:
@@ -134,7 +138,7 @@ def choose_structure(
         most = (
             min(_MOST_LOST, best.lost + _MORE_LOST) if n_classes > 1 and best is not None and len(known) else _MOST_LOST
         )
-        fits = [fit for fit in fits if n_classes == 0 or fit.lost <= most]
+        fits = [fit for fit in fits if n_classes == 0 or (fit.lost <= most and not fit.doubles)]
         found = max(fits, key=lambda fit: fit.bic, default=None)
         if found is not None:
             bic[n_classes] = found.bic
@@ -151,7 +155,7 @@ def choose_structure(
 
 
 def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: float, seed: int) -> _Fit:
-    """Relations from the anchor's others under anchored noise, then noise from the sure links; from given levels."""
+    """Relations from the anchor's others under anchored noise, then noise from the links; from given levels."""
     p, count, n_classes = pairs.anchor, pairs.count, len(level)
     noise = anchored_noise(possible)
     link, _ = pair_evidence(without_relations(pairs.model, noise), pairs.b, pairs.levels)
@@ -172,7 +176,7 @@ def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: fl
                 level = _levels(pairs, weight)
                 n_related = np.maximum(weight.sum(axis=0), 1e-3)
         if refit > 0:
-            noise = _noise_of(pairs, p, possible, seed)
+            noise = _noise_of(pairs, p, possible, seed, _NOISE_ABOVE[refit])
         link, _ = pair_evidence(without_relations(pairs.model, noise), pairs.b, pairs.levels)
     p, related, log_total = _responsibilities(pairs, link, n_links, level, n_related, n_pairs)
     likelihood = float(count @ log_total) - n_links - n_related.sum()
@@ -180,7 +184,22 @@ def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: fl
     bic = float(likelihood - 0.5 * np.log(max(count.sum(), 2.0)) * parameters)
     sure = pairs.anchor > _SURE
     lost = float(np.average(p[sure] < 0.5, weights=count[sure])) if sure.any() else 0.0
-    return _Fit(Relations(n_related / n_pairs, level), noise, bic, lost)
+    doubles = _doubles_links(pairs, level, noise, related)
+    return _Fit(Relations(n_related / n_pairs, level), noise, bic, lost, doubles)
+
+
+def _doubles_links(pairs: AlikePairs, level: FloatArray, noise: Noise, related: FloatArray) -> bool:
+    """Whether a class (C, F, 4) holds what the anchor calls links, and is like links in all fields but one.
+
+    That is the noise of the one field under another name: who has a wrong given name, and the right sex.
+    """
+    by_chance = pairs.model.unrelated[:, 0]
+    correct = noise.levels[:, :, 0] / (1.0 + noise.concentration)
+    likely = noise.share @ correct + (1.0 - noise.share @ correct) * by_chance
+    like_links = level[:, :, 0] > (likely + by_chance) / 2.0
+    members = related * pairs.count[:, None]
+    linked = pairs.anchor @ members / np.maximum(members.sum(axis=0), 1e-300)
+    return bool((((~like_links).sum(axis=1) <= 1) & (linked > _LINKED)).any())
 
 
 def _n_parameters(possible: np.ndarray) -> int:
@@ -188,12 +207,12 @@ def _n_parameters(possible: np.ndarray) -> int:
     return int(possible.sum() - len(possible)) + 1
 
 
-def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int) -> Noise:
-    """Noise classes of the clear links, or the anchored ones where there are none."""
-    clear = p > _SURE
-    if not clear.any():
+def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int, above: float) -> Noise:
+    """Noise classes of the links above a probability, or the anchored ones where there are none."""
+    link = p > above
+    if not link.any():
         return anchored_noise(possible)
-    return few_classes(pairs.levels[clear], p[clear] * pairs.count[clear], possible, seed)
+    return few_classes(pairs.levels[link], p[link] * pairs.count[link], possible, seed)
 
 
 def _responsibilities(

@@ -134,3 +134,29 @@ def test_who_moves_keeps_the_name(rng):
     shown = (who[a] == who[b]) & (codes[a, DAY] == codes[b, DAY]) & (codes[a, DAY] >= 0)
     shown &= (codes[a, GIVEN] == codes[b, GIVEN]) & (codes[a, SURNAME] == codes[b, SURNAME])
     assert (found.probability[shown] > 0.5).mean() > 0.95
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+def test_movers_among_many_duplicates_teach_no_names(rng):
+    """Five records a person, a third of them from another place, and of all other values three in ten wrong."""
+    sizes = np.array([300, 600, 3000, 400, 100, 25], np.int64)  # given name, surname, birthday, postcode, town, state
+    address = [3, 4, 5]
+    places = np.stack([np.arange(400), rng.integers(0, 100, 400), np.zeros(400, np.int64)], axis=1)
+    places[:, 2] = places[:, 1] % 25
+    people = np.stack([rng.integers(0, size, 500) for size in sizes], axis=1)
+    people[:, address] = places[people[:, 3]]
+    who = np.repeat(np.arange(500), 5)
+    fresh = np.stack([rng.integers(0, size, len(who)) for size in sizes], axis=1)
+    codes = people[who]
+    moved = rng.random(len(who)) < 0.35
+    codes[np.ix_(moved, address)] = places[rng.integers(0, 400, int(moved.sum()))]
+    wrong = rng.random(codes.shape) < np.array([0.3, 0.3, 0.3, 0.2, 0.2, 0.05])
+    codes = np.where(wrong, fresh, codes)
+    for f in range(len(sizes)):
+        codes[:, f] = np.unique(codes[:, f], return_inverse=True)[1].ravel()
+    records = Records(np.ascontiguousarray(codes, np.int32), np.zeros(len(who), np.int32), codes.max(axis=0) + 1)
+    found, a, b = learned(records)
+    edges = {(int(g), int(f)) for f, g in found.dependence.edges}
+    assert len(edges) == 2
+    assert set().union(*edges) == set(address)
+    assert (who[a] == who[b])[found.probability > 0.5].mean() > 0.95

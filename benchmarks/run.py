@@ -36,7 +36,7 @@ EXIT_UNCONVERGED = 6
 MEMORY_CASE = "memory"
 MEMORY_OPTIONS = ("--K", "80000", "--no-moves", "--max-sweeps", "20")
 COLUMNS = "set records individuals found n,90% precision recall F1 ECE seconds MiB s/sweep converged".split(" ")
-LAST = ("people1m",)  # the longest, so that a small budget still covers the rest
+LAST = ("people10k-corrupted", "people1m")  # the longest, so that a small budget still covers the rest
 
 
 @dataclass(frozen=True)
@@ -162,6 +162,21 @@ def table_row(row: dict[str, object]) -> str:
     return f"| {' | '.join([*head, found, interval, *scores, error, *cost, 'yes' if row['converged'] else 'no'])} |"
 
 
+def reliability(row: dict[str, object]) -> list[str]:
+    """Lines of one set: what probabilities links were given, and how many came true."""
+    accuracy = row.get("accuracy")
+    found = accuracy.get("calibration") if isinstance(accuracy, dict) else None
+    if not found:
+        return []
+    head = f"| {row['set']} |"
+    return [
+        f"{head} {one['low']:.1f}–{one['high']:.1f} | {one['n']:,} | {one['mean_probability']:.3f} | "
+        f"{one['share_true']:.3f} |"
+        for one in found["bins"]
+        if one["n"]
+    ]
+
+
 def write_results(rows: Sequence[dict[str, object]], about: dict[str, object]) -> None:
     """Write results.json and results.md."""
     (HERE / "results.json").write_text(
@@ -179,6 +194,14 @@ def write_results(rows: Sequence[dict[str, object]], about: dict[str, object]) -
         f"| {' | '.join(COLUMNS)} |",
         f"|---|{'--:|' * (len(COLUMNS) - 2)}---|",
         *map(table_row, rows),
+        "",
+        "## Do probabilities come true?",
+        "",
+        "Listed pairs by their link probability: how many, what it is on average, and the share that are links.",
+        "",
+        "| set | probability | pairs | mean | true |",
+        "|---|---|--:|--:|--:|",
+        *(line for row in rows for line in reliability(row)),
     ]
     (HERE / "results.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -121,6 +121,7 @@ SETS: dict[str, Callable[[Path], DataSet]] = {
     "febrl4": febrl("4a", "4b"),
     "people10k": generated(records=10_000, entities=8_000, split_date=True),
     "people10k-noisy": generated(records=10_000, entities=6_000, databases=3, noise=2.5, split_date=True),
+    "people10k-corrupted": generated(records=10_000, entities=2_000, databases=5, noise=3.5, max_cluster=10),
     "people100k": generated(records=100_000, entities=80_000),
     "survey57k": generated(
         records=57_077,

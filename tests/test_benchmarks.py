@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import smered
+from benchmarks import ablations, smered
 from benchmarks.generate import WIDTH, Options, assign, generate, misspell
-from benchmarks.run import COLUMNS, bench, measure, table_row
+from benchmarks.run import COLUMNS, bench, measure, reliability, table_row
 from benchmarks.sets import DataSet
+from vber_cli.engine import noise_classes, relation_classes
 
 
 def test_generated_sizes_and_repeatability(tmp_path: Path) -> None:
@@ -86,6 +88,26 @@ def test_a_case_is_run_and_scored(vber: str, rldata500: DataSet, tmp_path: Path)
     assert row["runs"] == 1
     assert table_row(row).count("|") == len(COLUMNS) + 1
     assert table_row(row).startswith("| rldata500 | 500 | 450 |")
+    lines = reliability(row)
+    assert all(line.startswith("| rldata500 | 0.") and line.count("|") == 6 for line in lines)
+    assert sum(int(line.split("|")[3].replace(",", "")) for line in lines) == row["accuracy"]["calibration"]["n"]
+    assert reliability({"set": "some", "error": "out of time"}) == []
+
+
+def test_parts_are_left_out_of_the_model(rldata500: DataSet, tmp_path: Path) -> None:
+    exact, *_, whole = ablations.STAGES
+    with ablations.only(exact):
+        assert noise_classes.CLASS_COUNTS == (1,)
+        assert relation_classes.RELATION_COUNTS == (0,)
+    with ablations.only(whole):
+        assert len(noise_classes.CLASS_COUNTS) > 1
+        assert len(relation_classes.RELATION_COUNTS) > 1
+    row = ablations.measured(exact, rldata500.files, rldata500.truth, tmp_path)
+    line = ablations.table_row("rldata500", row)
+    assert line.startswith("| rldata500 | exact values | 450 |")
+    assert line.count("|") == len(ablations.COLUMNS) + 1
+    with (tmp_path / "result" / "summary.json").open(encoding="utf-8") as file:
+        assert {field["type"] for field in json.load(file)["fields"]} == {"category"}
 
 
 def test_smered_is_run_beside_merge(vber: str, rldata500: DataSet, tmp_path: Path, monkeypatch) -> None:

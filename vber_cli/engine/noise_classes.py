@@ -12,6 +12,7 @@ from vber_cli.model.similar import N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray
 
 CLASS_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8)
+FEW_CLASSES = 3  # where they are fitted quickly
 _STARTS = 8
 _ROUNDS = 60
 _PRIOR_WEIGHT = 2.0  # comparisons; draws a class towards the field's overall levels
@@ -63,9 +64,9 @@ def choose_classes(levels: np.ndarray, weight: FloatArray, possible: np.ndarray,
 
 
 def few_classes(levels: np.ndarray, weight: FloatArray, possible: np.ndarray, seed: int) -> Noise:
-    """Three noise classes, or one for few links, fitted quickly; parameters as in `choose_classes`."""
+    """FEW_CLASSES noise classes, or one for few links, fitted quickly; parameters as in `choose_classes`."""
     indicator, count, overall = _tabulate(levels, weight, possible)
-    n_classes = 3 if count.sum() >= 100 else 1
+    n_classes = FEW_CLASSES if count.sum() >= 100 else 1
     _, p, share = _fit(indicator, count, overall, n_classes, np.random.default_rng(seed), 40)
     return as_noise(p, share)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from vber_cli.arrays import n_distinct
+from vber_cli.compiled import merge_compiled
 from vber_cli.config import OPTIONS, MergeOptions
 from vber_cli.constrain import (
     Decisions,
@@ -273,6 +274,10 @@ def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tu
         occupancy_of(constraints, records.n_records, options.K), fixed is None, options.prior == "empirical",
         fixed is None and not options.independent, options.seed, threads, checkpoints=journal,
     )  # fmt: skip
+    if not merge_compiled(moves=options.moves):
+        run.progress.note(
+            "compiling the inner loops, once after an installation or update: it may take a minute or two"
+        )
     if not options.moves:
         start = "records" if options.start == "auto" else options.start
         journal.finish()

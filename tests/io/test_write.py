@@ -173,7 +173,8 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_a_full_disk_while_tables_are_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("told", ["at the next table", "at the end"])
+def test_a_full_disk_while_tables_are_written(tmp_path: Path, told: str) -> None:
     class Full:
         def write_table(self, _: pa.Table) -> None:
             full()
@@ -187,6 +188,10 @@ def test_a_full_disk_while_tables_are_written(tmp_path: Path) -> None:
             writer._writer.close()
             writer._writer = Full()
             writer.write(TRACE)
+            if told == "at the next table":
+                result.writer("links", schema.TRACE, {}).write(TRACE)
+                raise AssertionError("the next table was written")
+            result.commit()
 
     with pytest.raises(OutputError, match="No space left"):
         write_table()

@@ -6,7 +6,8 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,34 +22,59 @@ from vber_cli.io.siblings import RESULT_KEY, SUMMARY, foreign_entry, make_siblin
 _SPARE_BYTES = 1 << 20  # that should be left on the disk
 
 
+class _Scribe:
+    """A thread that compresses and writes one table while the next is made; more than one does not wait in memory."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vber-write")
+        self._last: Future[None] | None = None
+
+    def give(self, work: Callable[[], None]) -> None:
+        """Have it done after what was given before; an error of that is raised here."""
+        self.wait()
+        self._last = self._pool.submit(work)
+
+    def wait(self) -> None:
+        """Wait until nothing is left to do."""
+        last, self._last = self._last, None
+        if last is not None:
+            last.result()
+
+    def dismiss(self) -> None:
+        """Finish what has begun, and forget its errors."""
+        self._pool.shutdown()
+        self._last = None
+
+
 class TableWriter:
     """One Parquet file of a result; closed by the directory's `commit`."""
 
-    def __init__(self, path: Path, schema: pa.Schema, shown: str) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, shown: str, scribe: _Scribe) -> None:
         from pyarrow import parquet
 
         self.schema = schema
-        self._shown = shown
+        self._shown, self._scribe = shown, scribe
         with writing(shown):
             self._writer = parquet.ParquetWriter(path, schema, compression="zstd")
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Append rows, whose columns are those of the schema in its order.
+        """Append rows, whose columns are those of the schema in its order; they are written while the run goes on.
 
         Raises
         ------
         OutputError
-            The disk is full or the file cannot be written.
+            The disk is full or the file cannot be written; perhaps only when more is written, or at the end.
         """
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
         if not table.schema.equals(self.schema):
             table = table.cast(self.schema)
         with writing(self._shown):
-            self._writer.write_table(table)
+            self._scribe.give(lambda: self._writer.write_table(table))
 
     def close(self) -> None:
         """Finish the file; a second call does nothing."""
         with writing(self._shown):
+            self._scribe.wait()
             self._writer.close()
 
 
@@ -88,6 +114,7 @@ class ResultDirectory:
         self._check_parent()
         self._temporary: Path | None = None
         self._writers: list[TableWriter] = []
+        self._scribe = _Scribe()
         self._summary: dict[str, Any] | None = None
         self._created: list[Path] = []
         self._lock: OutputLock | None = None
@@ -112,6 +139,7 @@ class ResultDirectory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._scribe.dismiss()
         for writer in self._writers:
             with contextlib.suppress(OutputError, OSError, pa.ArrowException):
                 writer.close()
@@ -157,7 +185,7 @@ class ResultDirectory:
             The file cannot be written.
         """
         path = self._inside(f"{table_name}.parquet")
-        writer = TableWriter(path, with_metadata(schema, metadata), self._shown)
+        writer = TableWriter(path, with_metadata(schema, metadata), self._shown, self._scribe)
         self._writers.append(writer)
         return writer
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import ablations, smered
+from benchmarks import ablations, compare_peers, smered
 from benchmarks.generate import WIDTH, Options, assign, generate, misspell
 from benchmarks.run import COLUMNS, bench, measure, reliability, table_row
 from benchmarks.sets import DataSet
@@ -92,6 +92,30 @@ def test_a_case_is_run_and_scored(vber: str, rldata500: DataSet, tmp_path: Path)
     assert all(line.startswith("| rldata500 | 0.") and line.count("|") == 6 for line in lines)
     assert sum(int(line.split("|")[3].replace(",", "")) for line in lines) == row["accuracy"]["calibration"]["n"]
     assert reliability({"set": "some", "error": "out of time"}) == []
+
+
+def test_pairs_are_scored_as_pairs(tmp_path: Path) -> None:
+    truth = tmp_path / "truth.csv"
+    truth.write_text(
+        "database,record_id,entity\n" + "".join(f"d,r{i},e{e}\n" for i, e in enumerate([0, 0, 0, 1, 1, 2]))
+    )
+    clusters = pd.DataFrame({"rec_id": ["r0", "r1", "r3", "r4", "r5"], "cluster": ["a", "a", "b", "c", "c"]})
+    # true pairs 3 + 1, found 2, one of them right; r2 is in no cluster
+    precision, recall, f1 = compare_peers.pairwise(clusters, truth)
+    assert (precision, recall) == (0.5, 0.25)
+    assert f1 == pytest.approx(1 / 3)
+
+
+def test_tools_take_turns(vber: str, rldata500: DataSet, tmp_path: Path) -> None:
+    rows = compare_peers.compared(vber, rldata500, ["io_floor", "recordlinkage_ecm"], tmp_path, n_rounds=1)
+    assert [row["tool"] for row in rows] == ["vber", "io_floor", "recordlinkage_ecm"]
+    assert rows[0]["f1"] > 0.95
+    assert "f1" not in rows[1]
+    assert 0.5 < rows[2]["f1"] < 1.0
+    lines = [compare_peers.table_row("rldata500", row, rows[0]["seconds"]) for row in rows]
+    assert {line.count("|") for line in lines} == {len(compare_peers.COLUMNS) + 1}
+    assert "| vber |" in lines[0]
+    assert "| 1.00 |" in lines[0]
 
 
 def test_parts_are_left_out_of_the_model(rldata500: DataSet, tmp_path: Path) -> None:

@@ -3,8 +3,7 @@
 
 Every set is merged with exact values only, then with levels of similarity, the tree of dependent fields, noise that
 depends on a class, and classes of related individuals, each added to those before; the last is `vber merge FILES` as it
-is. Parts are switched off in this process: there are no options for them. `--only NAME` runs one set; `--data DIR`
-takes sets that lie there (CSV files and truth.csv in a folder each) instead of making them.
+is. Parts are switched off in this process: there are no options for them. `--only NAME` runs one set.
 """
 
 from __future__ import annotations
@@ -104,30 +103,21 @@ def report(lines: Sequence[str]) -> str:
     return "\n".join([*head, *lines]) + "\n"
 
 
-def found_in(folder: Path) -> tuple[list[Path], Path]:
-    """The databases and the truth that lie in a folder."""
-    return sorted(file for file in folder.glob("*.csv") if file.name != "truth.csv"), folder / "truth.csv"
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run all sets, or one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", metavar="NAME", help="run this set; repeatable")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of sets that are there already")
+    parser.add_argument("--only", action="append", choices=SETS, metavar="NAME", help="run this set; repeatable")
     chosen = parser.parse_args(arguments)
     lines: list[str] = []
     with tempfile.TemporaryDirectory() as name:
         for case in chosen.only or CASES:
-            folder = Path(name) / case
             try:
-                if chosen.data is None:
-                    SETS[case](folder)
-                files, truth = found_in(folder if chosen.data is None else chosen.data / case)
+                data = SETS[case](Path(name) / case)
             except MissingPackageError as error:
                 print(f"{case}: skipped, {error}", file=sys.stderr)
                 continue
             for stage in STAGES:
-                lines.append(table_row(case, measured(stage, files, truth, Path(name))))
+                lines.append(table_row(case, measured(stage, data.files, data.truth, Path(name))))
                 print(lines[-1], flush=True)
                 if not chosen.only:  # a run that is stopped keeps what it has
                     (ROOT / "benchmarks" / "ablations.md").write_text(HEAD + report(lines), encoding="utf-8")

@@ -27,6 +27,7 @@ sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve()
 
 from benchmarks.run import Run, machine, measure  # noqa: E402
 from benchmarks.sets import SETS, DataSet, MissingPackageError  # noqa: E402
+from vber_cli.results.metrics import Score, evaluate_partition  # noqa: E402
 
 LIMIT = 1800.0  # seconds of one process
 CASES: Mapping[str, tuple[str, ...]] = {
@@ -44,19 +45,12 @@ def clusters_of_vber(result: Path) -> pd.DataFrame:
     return table.rename(columns={"record_id": "rec_id", "individual": "cluster"}).astype(str)
 
 
-def pairwise(clusters: pd.DataFrame, truth: Path) -> tuple[float, float, float]:
-    """Precision, recall and F1 over pairs of records; a record without a cluster stands alone."""
+def pairwise(clusters: pd.DataFrame, truth: Path) -> Score:
+    """Scores over pairs of records; a record without a cluster stands alone."""
     known = pd.read_csv(truth, dtype=str)[["record_id", "entity"]]
     both = known.merge(clusters.astype({"rec_id": str}), how="left", left_on="record_id", right_on="rec_id")
-    both["cluster"] = both["cluster"].astype(str).where(both["cluster"].notna(), "alone " + both["record_id"])
-
-    def pairs(columns: list[str]) -> float:
-        size = both.groupby(columns, observed=True).size()
-        return float((size * (size - 1) // 2).sum())
-
-    hit, found, true = pairs(["cluster", "entity"]), pairs(["cluster"]), pairs(["entity"])
-    precision, recall = hit / max(found, 1.0), hit / max(true, 1.0)
-    return precision, recall, 2.0 * hit / max(found + true, 1.0)
+    found = both["cluster"].astype(str).where(both["cluster"].notna(), "alone " + both["record_id"])
+    return evaluate_partition(pd.factorize(found)[0], pd.factorize(both["entity"])[0]).pairwise
 
 
 def compared(vber: str, data: DataSet, tools: Sequence[str], folder: Path, n_rounds: int) -> list[dict[str, object]]:
@@ -82,7 +76,8 @@ def compared(vber: str, data: DataSet, tools: Sequence[str], folder: Path, n_rou
         }
         if tool != "io_floor":
             found = clusters_of_vber(folder / "vber") if tool == "vber" else pd.read_parquet(folder / f"{tool}.parquet")
-            row["precision"], row["recall"], row["f1"] = pairwise(found, data.truth)
+            score = pairwise(found, data.truth)
+            row["precision"], row["recall"], row["f1"] = score.precision, score.recall, score.f1
         rows.append(row)
     return rows
 

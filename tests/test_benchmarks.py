@@ -101,9 +101,9 @@ def test_pairs_are_scored_as_pairs(tmp_path: Path) -> None:
     )
     clusters = pd.DataFrame({"rec_id": ["r0", "r1", "r3", "r4", "r5"], "cluster": ["a", "a", "b", "c", "c"]})
     # true pairs 3 + 1, found 2, one of them right; r2 is in no cluster
-    precision, recall, f1 = compare_peers.pairwise(clusters, truth)
-    assert (precision, recall) == (0.5, 0.25)
-    assert f1 == pytest.approx(1 / 3)
+    score = compare_peers.pairwise(clusters, truth)
+    assert (score.precision, score.recall) == (0.5, 0.25)
+    assert score.f1 == pytest.approx(1 / 3)
 
 
 def test_tools_take_turns(vber: str, rldata500: DataSet, tmp_path: Path) -> None:

@@ -6,21 +6,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from vber_cli.engine import block_kernels, cavi_kernels, component_kernels, partition_kernels
+from vber_cli.engine import cavi_kernels, component_kernels
 
-# The last of a merge to be compiled, and some of the first: who has these has nearly all.
-_MERGE: tuple[Callable[..., Any], ...] = (
-    block_kernels.gibbs_kernel,
-    block_kernels.merge_kernel,
-    component_kernels.compare_components_kernel,
-    partition_kernels.enumerate_kernel,
-)
-_LITERAL: tuple[Callable[..., Any], ...] = (cavi_kernels.cells_kernel,)
+# What every merge calls, whatever its data: asked for other kernels, runs whose records have nothing in common would be
+# announced as the first each time. What only large components need may compile later, unannounced.
+_MOVES: tuple[Callable[..., Any], ...] = (component_kernels.components_kernel,)
+_SWEEPS: tuple[Callable[..., Any], ...] = (cavi_kernels.cells_kernel,)
 
 
 def merge_compiled(*, moves: bool) -> bool:
     """Whether the kernels of a merge, with or without moves, lie in the cache and are not older than the code."""
-    return are_cached((*_MERGE, *_LITERAL) if moves else _LITERAL)
+    return are_cached((*_MOVES, *_SWEEPS) if moves else _SWEEPS)
 
 
 def are_cached(kernels: Sequence[Callable[..., Any]]) -> bool:

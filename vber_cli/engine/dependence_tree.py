@@ -36,7 +36,7 @@ _LEAST_GAIN = 0.01  # nats a pair
 # depends on another must be so so many times more than the part of the record of which it is least true.
 _MISTAKEN = 0.05
 _PECULIAR = 20.0
-_MORE_ROUNDS = 4  # than there are fields
+_MORE_ROUNDS = 3  # than there are fields
 # What is assumed of links: how many values are identical at first and at most, and at least, the comparisons that the
 # first is worth, and how the other values are divided among the levels.
 _IDENTICAL, _LEAST_IDENTICAL = 0.82, 0.5
@@ -115,7 +115,7 @@ def learn_tree(
     probability = np.zeros(len(b))
     observed = (records.codes >= 0).mean(axis=0)
     seen: set[tuple[tuple[int, ...], ...]] = set()
-    for n_edges in range(1, n_fields + _MORE_ROUNDS):
+    for n_edges in range(1, n_fields + _MORE_ROUNDS + 1):
         # any two records are of one individual with probability 1/K
         log_new = float(np.log(max(occupancy.mean(n), 1.0)))
         tree = _tree(model, now, sharing, log_new, observed, n_edges)

@@ -225,7 +225,7 @@ def test_classes_are_learned_from_their_own_statistics(rng):
     prior = hyper.class_prior(stats[:, :, FRESH], stats[:, :, SHOWN + 1 :].sum(axis=2))
     together = stats[:, :, 1:4].sum(axis=0) + np.array([9.0, 0.6, 0.4])
     for q in range(2):
-        expected = hyper.best_concentration(stats[q], prior)
+        expected = hyper.best_concentration(stats[q], prior[:, q])
         np.testing.assert_allclose(learned.concentration[q], expected)
         for f in range(2):
             counts = stats[q, f, 1:4] + 4 * together[f] / together[f].sum()
@@ -238,9 +238,14 @@ def test_a_class_is_given_the_rate_of_those_that_mostly_get_a_field_right():
     shown = np.full((3, 2), 1000.0)
     wrong = np.array([[990.0, 10.0], [12.0, 980.0], [8.0, 9.0]])  # two classes that each go wrong in a field
     prior = hyper.class_prior(wrong, shown)
-    share = prior[0] / prior.sum(axis=0)
-    np.testing.assert_allclose(share, [(1 + 20) / (20 + 2000), (1 + 19) / (20 + 2000)])
-    assert len(np.unique(prior.sum(axis=0).round(9))) == 1  # the same weight for every field
+    share, weight = prior[0] / prior.sum(axis=0), prior.sum(axis=0)
+    np.testing.assert_allclose(share[2], [(1 + 20) / (20 + 2000), (1 + 19) / (20 + 2000)])
+    usual = np.array([[False, True], [True, False], [True, True]])
+    np.testing.assert_array_equal(share[usual], share[2][np.nonzero(usual)[1]])
+    assert len(np.unique(weight[usual].round(9))) == 1  # the same weight for every field
+    # a class that mostly gets a field wrong is not drawn towards those that get it right
+    assert np.all(share[~usual] > 0.8)
+    assert np.all(weight[~usual] <= 2.0)
     alike = hyper.class_prior(np.full((3, 2), 10.0), shown)
     unlike = hyper.class_prior(np.array([[0.0, 0.0], [1.0, 30.0], [120.0, 0.0]]), shown)
     assert alike.sum() > unlike.sum()  # classes that agree draw each other more
@@ -248,8 +253,8 @@ def test_a_class_is_given_the_rate_of_those_that_mostly_get_a_field_right():
 
 def test_the_weight_of_the_class_prior_is_drawn_by_its_likelihood(rng):
     shown, wrong = np.full((4, 3), 40.0), rng.uniform(0, 6, (4, 3))
-    best = hyper.class_prior(wrong, shown).sum(axis=0)[0]
-    drawn = [hyper.class_prior(wrong, shown, rng).sum(axis=0)[0] for _ in range(400)]
+    best = hyper.class_prior(wrong, shown).sum(axis=0)[0, 0]
+    drawn = [hyper.class_prior(wrong, shown, rng).sum(axis=0)[0, 0] for _ in range(400)]
     values, count = np.unique(np.round(drawn, 9), return_counts=True)
     assert len(values) > 1
     assert values[np.argmax(count)] == pytest.approx(best)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vber_cli.engine import noise_classes
-from vber_cli.engine.noise_classes import as_noise, choose_classes, few_classes
+from vber_cli.engine.noise_classes import as_noise, choose_classes, few_classes, with_changed_parts
 
 # by class: level 0 to 3 of six fields; in the last two no two values are close, in the last none are near
 MOVED_OTHER = np.array([0.9, 0.85, 0.8, 0.03, 0.02, 0.05])
@@ -170,3 +170,25 @@ def test_the_seed_decides_the_starts_and_nothing_else(rng):
     np.testing.assert_array_equal(one.noise.concentration, two.noise.concentration)
     shuffled = choose_classes(levels[rng.permutation(200)], np.ones(200), POSSIBLE, 3)
     np.testing.assert_allclose(one.noise.concentration, shuffled.noise.concentration)
+
+
+def test_a_part_that_may_change_gets_a_class_once():
+    noise = as_noise(np.array([STAYED]), np.ones(1))
+    address, other = np.array([True] * 3 + [False] * 3), np.array([False] * 4 + [True] * 2)
+    found = with_changed_parts(noise, [address, other])
+    wrong = found.concentration / (1 + found.concentration)
+    assert found.n_classes == 3
+    for q, part in ((1, address), (2, other)):
+        assert np.all(wrong[q, part] >= 0.9)
+        np.testing.assert_allclose(wrong[q, ~part], wrong[0, ~part])
+        # as frequent beside those that stayed as other fields are wrong
+        assert found.share[q] / found.share[0] == pytest.approx(wrong[0, ~part].mean())
+    assert found.share.sum() == pytest.approx(1)
+    again = with_changed_parts(found, [address, other])
+    assert again.n_classes == 3
+
+
+def test_a_part_of_all_fields_is_rare_at_first():
+    noise = as_noise(np.array([STAYED]), np.ones(1))
+    found = with_changed_parts(noise, [np.ones(6, bool)])
+    assert found.share[1] / found.share[0] == pytest.approx(0.02)

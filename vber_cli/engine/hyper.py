@@ -22,6 +22,7 @@ from vber_cli.model.types import FloatArray, Records
 MISMATCHES = np.array([1.0, 19.0])
 COPY_LEVELS = np.array([9.0, 0.6, 0.4])
 CLASS_WEIGHT = 4.0
+_MOSTLY_WRONG = np.array([1.8, 0.2])  # mismatches and matches, where a class is one of a field that has changed
 _CLASS_WEIGHTS = np.array([0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
 _GRID = 161
 
@@ -50,11 +51,11 @@ def _weak_prior(n_fields: int) -> FloatArray:
 
 
 def class_prior(wrong: FloatArray, shown: FloatArray, rng: np.random.Generator | None = None) -> FloatArray:
-    """(2, F) mismatches and matches that a class is given beforehand: the rate of the classes that mostly get it right.
+    """(2, Q, F) mismatches and matches that classes are given beforehand: the rate of those that mostly get it right.
 
     Classes often each go wrong in a field of their own. What they do in the others is what a class with few records
     should be thought to do as well, and not the rate over all records. How strongly is what the classes show: the
-    weight of most marginal likelihood, or one drawn by it.
+    weight of most marginal likelihood, or one drawn by it. Where a class is mostly wrong it is given next to nothing.
 
     Parameters
     ----------
@@ -74,7 +75,8 @@ def class_prior(wrong: FloatArray, shown: FloatArray, rng: np.random.Generator |
     fit -= betaln(weight * share, weight * (1.0 - share))
     log_p = (fit * mostly_right).sum(axis=(1, 2))
     chosen = _CLASS_WEIGHTS[int(np.argmax(log_p))] if rng is None else rng.choice(_CLASS_WEIGHTS, p=softmax(log_p))
-    return np.asarray(chosen * np.stack([share, 1.0 - share]))
+    usual = chosen * np.stack([share, 1.0 - share])
+    return np.where(mostly_right, usual[:, None, :], _MOSTLY_WRONG[:, None, None])
 
 
 def _grids(stats: FloatArray, prior_counts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -125,7 +127,8 @@ def best_noise(stats: FloatArray, class_weight: FloatArray, near: np.ndarray) ->
     shown = stats[:, :, SHOWN + 1 :].sum(axis=2)
     counts = class_prior(stats[:, :, FRESH], shown)
     share = (class_weight + 1.0) / (class_weight + 1.0).sum()
-    return Noise(np.array([best_concentration(one, counts) for one in stats]), levels, share), overall
+    alpha = np.array([best_concentration(one, counts[:, q]) for q, one in enumerate(stats)])
+    return Noise(alpha, levels, share), overall
 
 
 def learn_base(records: Records, prior: Prior, repeats: FloatArray, *, others_only: bool = False) -> Prior:

@@ -124,7 +124,8 @@ def _learn_once(
     if settings.learn_relations and not last:
         now, relation_bic = step("relations", lambda: choose_relations(records, pairs, now, settings))
     now = rounds(_FIRST_ROUNDS, watch=False)
-    if settings.learn_concentration and now.evidence.relations.n_classes == 0:
+    independent = now.evidence.relations.n_classes == 0 and now.evidence.dependence.n_edges == 0
+    if settings.learn_concentration and independent:  # else the noise was found with what depends on what
         now, noise_bic = step("noise", lambda: choose_noise(records, pairs, now, settings))
     now = rounds(MAX_ROUNDS if last else _FIRST_ROUNDS, watch=last)
     if settings.learn_relations and last:

@@ -16,11 +16,11 @@ from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.graph import Graph, build_graph, thin, with_inner
 from vber_cli.engine.local_kernels import FRESH
 from vber_cli.engine.moves import greedy_labels
-from vber_cli.engine.noise_classes import choose_classes
+from vber_cli.engine.noise_classes import choose_classes, with_changed_parts
 from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, count_weak_pairs, expect
 from vber_cli.engine.relation_classes import choose_structure, refit_relations
 from vber_cli.model.constraints import n_free_pairs, unit_maximum
-from vber_cli.model.dependence import Dependence, individual_shares
+from vber_cli.model.dependence import Dependence, individual_shares, tree_parts
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.presence import Presence, learn_presence, present_individuals, relative_rates
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
@@ -37,7 +37,7 @@ _MANY_PAIRS = 500_000
 # further record is below _RARE.
 _RIVAL = 20.0
 _RARE = -3.0
-_SURE = 0.95
+_SURE, _LINK = 0.95, 0.5
 CERTAIN_LOG_ODDS = 500.0  # of pairs that must be links; those that cannot be are no candidates
 MAX_ROUNDS = 40
 _STILL_N, _STILL_ALPHA, _STILL_SD = 1e-4, 2e-2, 0.25
@@ -374,7 +374,7 @@ def choose_noise(
     found = expectation(model, split, now.log_new, settings, 0)
     graph = split.graph
     probability = found.pair_probability[: len(graph.pair_a)]
-    clear = probability > 0.5
+    clear = probability > _LINK
     levels = pair_levels(model, graph.pair_a[clear], graph.pair_b[clear])
     choice = choose_classes(levels, probability[clear], possible_levels(model), settings.seed)
     return replace(now, evidence=replace(now.evidence, noise=choice.noise)), choice.bic
@@ -406,8 +406,14 @@ def choose_relations(
     found = choose_structure(
         model, pairs.b, pairs.levels, prior, anchor.probability, possible, n_pairs, settings.seed, together
     )
+    noise = found.noise
+    if found.relations.n_classes == 0:
+        # no relatives to excuse: from all that the tree takes for links
+        link = anchor.probability > _LINK
+        noise = choose_classes(pairs.levels[link], anchor.probability[link], possible, settings.seed).noise
+        noise = with_changed_parts(noise, tree_parts(anchor.dependence.edges, records.n_fields))
     tilt = np.zeros(0) if presence is None else presence.tilt
-    evidence = replace(now.evidence, noise=found.noise, relations=found.relations, tilt=tilt)
+    evidence = replace(now.evidence, noise=noise, relations=found.relations, tilt=tilt)
     return replace(now, evidence=evidence), found.bic
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from vber_cli.model.types import FloatArray
 
 CLASS_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8)
 FEW_CLASSES = 3  # where they are fitted quickly
+# A class of those whose address, or what else goes together, has changed: α of its fields, and its share at least.
+_CHANGED, _LEAST_CHANGED = 9.0, 0.02
 _STARTS = 8
 _ROUNDS = 60
 _PRIOR_WEIGHT = 2.0  # comparisons; draws a class towards the field's overall levels
@@ -69,6 +72,35 @@ def few_classes(levels: np.ndarray, weight: FloatArray, possible: np.ndarray, se
     n_classes = FEW_CLASSES if count.sum() >= 100 else 1
     _, p, share = _fit(indicator, count, overall, n_classes, np.random.default_rng(seed), 40)
     return as_noise(p, share)
+
+
+def with_changed_parts(noise: Noise, parts: Sequence[np.ndarray]) -> Noise:
+    """The noise with a class for every part of the records, all of whose fields have changed there.
+
+    Fields that depend on each other change together: whoever moved has another street, town and postcode. What is begun
+    without such a class takes this for as many errors at once, too many for a link, and never learns of it. At first it
+    is as frequent as other fields are wrong; where there is a class already in which the part is mostly wrong, none is
+    added.
+
+    Parameters
+    ----------
+    noise
+        Classes to begin with.
+    parts
+        (F,) bool each: the fields of a part.
+    """
+    share = noise.share[:, None]
+    usual = (share * noise.concentration).sum(axis=0)
+    wrong = (share * noise.concentration / (1.0 + noise.concentration)).sum(axis=0)
+    copies = (share[:, :, None] * noise.levels).sum(axis=0)
+    alpha, levels, shares = list(noise.concentration), list(noise.levels), noise.share.tolist()
+    for part in parts:
+        if (noise.concentration[:, part] > 1.0).all(axis=1).any():
+            continue
+        alpha.append(np.where(part, _CHANGED, usual))
+        levels.append(copies)
+        shares.append(max(float(wrong[~part].mean()) if (~part).any() else 0.0, _LEAST_CHANGED))
+    return Noise(np.array(alpha), np.array(levels), np.array(shares) / np.sum(shares))
 
 
 def _tabulate(

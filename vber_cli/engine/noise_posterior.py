@@ -89,7 +89,7 @@ def draw_noises(
     rng
         The source of chance.
     anchored
-        Whether there are relatives.
+        Whether fields depend on each other, or there are relatives.
     """
     if len(log_odds) == 0:
         return [HyperDraw(start, n_start)] * n_draws  # nothing speaks of noise
@@ -196,7 +196,7 @@ def _draw_noise(
     wrong = shown[:, :, OTHER] + anew.sum(axis=2)
     total = shown.sum(axis=2)
     copies = shown[:, :, :OTHER] - anew
-    prior = MISMATCHES[:, None] if len(noise.share) == 1 else class_prior(wrong, total, rng)
+    prior = MISMATCHES[:, None, None] if len(noise.share) == 1 else class_prior(wrong, total, rng)
     share = rng.beta(np.maximum(prior[0] + wrong, 1e-9), np.maximum(prior[1] + total - wrong, 1e-9))
     alpha = np.clip(share / np.maximum(1.0 - share, 1e-12), MIN_CONCENTRATION, MAX_CONCENTRATION)
     possible = np.column_stack([np.ones(len(chance), bool), chance[:, 1:OTHER] > 0])

@@ -21,8 +21,9 @@ from vber_cli.arrays import distinct_rows
 from vber_cli.engine.alike_pairs import AlikePairs, alike_pairs, telling_fields
 from vber_cli.engine.block_model import BlockModel, with_noise
 from vber_cli.engine.evidence_kernels import pair_evidence
-from vber_cli.engine.noise_classes import as_noise, few_classes
+from vber_cli.engine.noise_classes import as_noise, few_classes, with_changed_parts
 from vber_cli.engine.redrawn import with_redrawn
+from vber_cli.model.dependence import tree_parts
 from vber_cli.model.noise import Noise
 from vber_cli.model.relations import Relations
 from vber_cli.model.similar import MISSING_LEVEL, N_LEVELS, OTHER
@@ -189,9 +190,10 @@ def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: fl
 
 
 def _doubles_links(pairs: AlikePairs, level: FloatArray, noise: Noise, related: FloatArray) -> bool:
-    """Whether a class (C, F, 4) holds what the anchor calls links, and is like links in all fields but one.
+    """Whether a class (C, F, 4) holds what the anchor calls links, and is like links but for one field or one part.
 
-    That is the noise of the one field under another name: who has a wrong given name, and the right sex.
+    That is the noise of the field under another name: who has a wrong given name, and the right sex. Or it is those who
+    have moved, where a part of several telling fields has changed as a whole.
     """
     by_chance = pairs.model.unrelated[:, 0]
     correct = noise.levels[:, :, 0] / (1.0 + noise.concentration)
@@ -199,7 +201,16 @@ def _doubles_links(pairs: AlikePairs, level: FloatArray, noise: Noise, related: 
     like_links = level[:, :, 0] > (likely + by_chance) / 2.0
     members = related * pairs.count[:, None]
     linked = pairs.anchor @ members / np.maximum(members.sum(axis=0), 1e-300)
-    return bool((((~like_links).sum(axis=1) <= 1) & (linked > _LINKED)).any())
+    whole = [part for part, n_telling in _parts(pairs) if n_telling > 1]
+    may_differ = np.array([*np.eye(len(by_chance), dtype=bool), *whole])
+    within = (like_links[:, None, :] | may_differ).all(axis=2).any(axis=1)
+    return bool((within & (linked > _LINKED)).any())
+
+
+def _parts(pairs: AlikePairs) -> list[tuple[np.ndarray, int]]:
+    """The trees of fields, (F,) bool each, and how many telling fields they have."""
+    telling = telling_fields(pairs.model.unrelated)
+    return [(part, int((part & telling).sum())) for part in tree_parts(pairs.model.tree, len(telling))]
 
 
 def _n_parameters(possible: np.ndarray) -> int:
@@ -208,11 +219,16 @@ def _n_parameters(possible: np.ndarray) -> int:
 
 
 def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int, above: float) -> Noise:
-    """Noise classes of the links above a probability, or the anchored ones where there are none."""
+    """Noise classes of the links above a probability, or the anchored ones where there are none.
+
+    With those of parts that have changed, but for what only one telling field speaks of: there nobody can say which are
+    links, and which are twins.
+    """
     link = p > above
     if not link.any():
         return anchored_noise(possible)
-    return few_classes(pairs.levels[link], p[link] * pairs.count[link], possible, seed)
+    noise = few_classes(pairs.levels[link], p[link] * pairs.count[link], possible, seed)
+    return with_changed_parts(noise, [part for part, n_telling in _parts(pairs) if n_telling != 1])
 
 
 def _responsibilities(

@@ -59,6 +59,14 @@ class Dependence:
         return int((self.parent >= 0).sum())
 
 
+def tree_parts(edges: LongArray, n_fields: int) -> list[np.ndarray]:
+    """(F,) bool for each tree of two or more fields: the fields of it; `edges` as in `Dependence.edges`."""
+    root = np.arange(n_fields)
+    for _ in range(len(edges)):
+        root[edges[:, 0]] = root[edges[:, 1]]
+    return [root == r for r in np.unique(root[edges[:, 1]])]
+
+
 def individual_shares(n_records: int, pairs: tuple[IntArray, IntArray], probability: FloatArray) -> FloatArray:
     """(N,) float64: how much of an individual each record stands for, one over the expected number of its records.
 

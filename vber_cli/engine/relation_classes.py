@@ -201,16 +201,21 @@ def _doubles_links(pairs: AlikePairs, level: FloatArray, noise: Noise, related: 
     like_links = level[:, :, 0] > (likely + by_chance) / 2.0
     members = related * pairs.count[:, None]
     linked = pairs.anchor @ members / np.maximum(members.sum(axis=0), 1e-300)
-    whole = [part for part, n_telling in _parts(pairs) if n_telling > 1]
+    telling = telling_fields(pairs.model.unrelated)
+    whole = [part for part in parts_that_change(pairs.model) if (part & telling).sum() > 1]
     may_differ = np.array([*np.eye(len(by_chance), dtype=bool), *whole])
     within = (like_links[:, None, :] | may_differ).all(axis=2).any(axis=1)
     return bool((within & (linked > _LINKED)).any())
 
 
-def _parts(pairs: AlikePairs) -> list[tuple[np.ndarray, int]]:
-    """The trees of fields, (F,) bool each, and how many telling fields they have."""
-    telling = telling_fields(pairs.model.unrelated)
-    return [(part, int((part & telling).sum())) for part in tree_parts(pairs.model.tree, len(telling))]
+def parts_that_change(model: BlockModel) -> list[np.ndarray]:
+    """The trees of fields, (F,) bool each, that records may change as a whole.
+
+    Those with only one telling field are left out: nobody can say of a given name and sex whether they have changed or
+    are a twin's.
+    """
+    telling = telling_fields(model.unrelated)
+    return [part for part in tree_parts(model.tree, len(telling)) if (part & telling).sum() != 1]
 
 
 def _n_parameters(possible: np.ndarray) -> int:
@@ -221,14 +226,13 @@ def _n_parameters(possible: np.ndarray) -> int:
 def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int, above: float) -> Noise:
     """Noise classes of the links above a probability, or the anchored ones where there are none.
 
-    With those of parts that have changed, but for what only one telling field speaks of: there nobody can say which are
-    links, and which are twins.
+    With those of parts that have changed.
     """
     link = p > above
     if not link.any():
         return anchored_noise(possible)
     noise = few_classes(pairs.levels[link], p[link] * pairs.count[link], possible, seed)
-    return with_changed_parts(noise, [part for part, n_telling in _parts(pairs) if n_telling != 1])
+    return with_changed_parts(noise, parts_that_change(pairs.model))
 
 
 def _responsibilities(

@@ -61,7 +61,8 @@ def test_answers_raise_f1_and_hold(
     files, truth = people
     done = run(vber, "merge", *files, "--decisions", decided, "--start-from", first, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert f1(vber, tmp_path / "out", truth) > f1(vber, first, truth) + 0.01
+    # a third of all that was wrong is right now
+    assert 1.0 - f1(vber, tmp_path / "out", truth) < (1.0 - f1(vber, first, truth)) * 2 / 3
     assert contradicted(decided, tmp_path / "out") == 0
     answers = [row["decision"] for row in csv.DictReader(decided.read_text(encoding="utf-8-sig").splitlines())]
     assert {"yes", "no"} == set(answers)

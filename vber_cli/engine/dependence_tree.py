@@ -18,7 +18,7 @@ from vber_cli.engine.alike_pairs import telling_fields
 from vber_cli.engine.block_model import BlockModel, Evidence, block_model
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels, tree_evidence
 from vber_cli.engine.noise_classes import as_noise
-from vber_cli.model.dependence import Dependence, individual_shares
+from vber_cli.model.dependence import Dependence, individual_shares, tree_roots
 from vber_cli.model.noise import Noise
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.relations import Relations
@@ -214,7 +214,7 @@ def _tree(
 ) -> Dependence:
     """The edges g → f of most gain that make a forest, each field with one parent at most, and no more than so many."""
     n_fields = model.codes.shape[1]
-    telling, root = telling_fields(model.unrelated), _roots(evidence.dependence.parent)
+    telling, root = telling_fields(model.unrelated), tree_roots(evidence.dependence.edges, n_fields)
     edges: list[tuple[float, int, int, float, FloatArray]] = []
     for g, pairs in sharing.items():
         if len(pairs.b) < _ENOUGH:
@@ -281,14 +281,6 @@ def _excess_elsewhere(
             excess = max(float(level[0]) - chance, 0.0) + 0.5 / n_clear
             parts[root[h]] = max(parts.get(root[h], 0.0), excess)
     return min(parts.values(), default=0.0)
-
-
-def _roots(parent: LongArray) -> LongArray:
-    """(F,) the root of each field's tree."""
-    out = np.arange(len(parent))
-    for _ in parent:
-        out = np.where(parent[out] >= 0, parent[out], out)
-    return out
 
 
 def _leads_to(parent: LongArray, g: int, f: int) -> bool:

@@ -59,11 +59,17 @@ class Dependence:
         return int((self.parent >= 0).sum())
 
 
-def tree_parts(edges: LongArray, n_fields: int) -> list[np.ndarray]:
-    """(F,) bool for each tree of two or more fields: the fields of it; `edges` as in `Dependence.edges`."""
+def tree_roots(edges: LongArray, n_fields: int) -> LongArray:
+    """(F,) the root of each field's tree; `edges` as in `Dependence.edges`."""
     root = np.arange(n_fields)
     for _ in range(len(edges)):
         root[edges[:, 0]] = root[edges[:, 1]]
+    return root
+
+
+def tree_parts(edges: LongArray, n_fields: int) -> list[np.ndarray]:
+    """(F,) bool for each tree of two or more fields: the fields of it; `edges` as in `Dependence.edges`."""
+    root = tree_roots(edges, n_fields)
     return [root == r for r in np.unique(root[edges[:, 1]])]
 
 

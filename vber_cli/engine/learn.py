@@ -267,8 +267,7 @@ def update(
         noise, overall = hyper.best_noise(found.stats, found.class_weight, model.unrelated[:, 1:3] > 0)
         prior = prior.with_concentration(overall)
     if settings.learn_base:
-        apart = now.tree is not None and now.tree.n_edges == 0
-        prior = hyper.learn_base(records, prior, found.repeats, others_only=apart)
+        prior = hyper.learn_base(records, prior, found.repeats)
     presence = None
     if watch_databases or len(evidence.tilt):
         presence = _presence(records, now, pairs, found.pair_probability, found.n_mean, settings)

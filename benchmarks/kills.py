@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,7 @@ _AT_THE_END = 0.25  # of the kills aim at the last tenth of a run, where results
 _LATEST = 1.05  # of the time that is thought to be left
 _START = 3.0  # seconds in which Python may not have come to vber yet
 _LONGEST = 3600.0  # seconds a run may take
+_TOO_WRONG = 20  # things that went wrong, after which there is no need of more
 
 
 @dataclass
@@ -105,7 +107,7 @@ class Killer:
         shutil.copytree(self.whole, self.out)
         old, left, kills = contents(self.out), self.length, 0
         self._old = old
-        while kills < most_kills:
+        while kills < most_kills and len(self.report.wrong) < _TOO_WRONG:
             share = self._random.uniform(0.9, _LATEST) if self._random.random() < _AT_THE_END else self._random.random()
             used, killed = self._run_and_kill(left * share)
             kills += killed
@@ -204,7 +206,7 @@ def kill(command: Sequence[str], folder: Path, *, kills: int, seconds: float, se
     began = time.monotonic()
     killer = Killer(command, folder, seed)
     done = 0
-    while done < kills and time.monotonic() - began < seconds:
+    while done < kills and time.monotonic() - began < seconds and len(killer.report.wrong) < _TOO_WRONG:
         done += killer.trial(min(kills - done, 1 + done % 4))
     killer.report.seconds = time.monotonic() - began
     return killer.report
@@ -220,8 +222,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--vber", default=shutil.which("vber"), help="the command (default: the one on the path)")
     options, merge = parser.parse_known_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
+    program, *first = shlex.split(options.vber or "vber")
     report = kill(
-        [*options.vber.split(), "merge", *merge],
+        [shutil.which(program) or program, *first, "merge", *merge],
         options.folder,
         kills=options.kills,
         seconds=options.seconds,

@@ -10,6 +10,8 @@ import pytest
 from tests import exact
 from tests.engine import built
 from vber_cli.engine import learn
+from vber_cli.engine import link_posterior as link_posterior_module
+from vber_cli.engine import posterior as posterior_module
 from vber_cli.engine.block_model import Evidence, block_model, exact_evidence
 from vber_cli.engine.graph import build_graph
 from vber_cli.engine.learn import EDGE_LOG_ODDS, FAINT_LOG_ODDS, Hyperparameters, Settings, log_odds_of, with_levels
@@ -166,6 +168,26 @@ def test_faint_candidates_are_listed_too(rng, monkeypatch):
     np.testing.assert_allclose(p, both_alone * odds / (1 + odds), rtol=1e-9, atol=1e-15)
 
 
+def test_among_many_records_a_draw_passes_over_a_part(rng, monkeypatch):
+    records, _ = make_records(rng, 900, 300, np.array([250, 220, 300, 100], np.int64))
+    whole, *_ = posterior(records, 1500)
+    plain, *_ = posterior(records, 1500, learn=False)
+    monkeypatch.setattr(link_posterior_module, "_PER_DRAW", 150)
+    monkeypatch.setattr(posterior_module, "_LEAST", 5)
+    parts, *_ = posterior(records, 1500)
+    assert parts.n_draws == whole.n_draws
+    # the noise as it was learned says how probable links are, but for the faint and the sampled ones; its draws say how
+    # uncertain n is
+    likely = plain.probability > 0.05
+    same = np.abs(parts.probability - plain.probability)[likely] < 1e-9
+    assert same.mean() > 0.5
+    np.testing.assert_allclose(parts.probability, plain.probability, atol=0.1)
+    assert (np.abs(whole.probability - plain.probability)[likely] < 1e-9).mean() < 0.1
+    assert parts.n.mean == pytest.approx(whole.n.mean, abs=0.25 * (whole.n.high - whole.n.low))
+    assert parts.n.high - parts.n.low == pytest.approx(whole.n.high - whole.n.low, rel=0.25)
+    assert parts.n.high - parts.n.low > 1.1 * (plain.n.high - plain.n.low)
+
+
 @pytest.mark.parametrize(
     ("moved", "alpha_moved", "fresh", "sweeps", "ends"),
     [
@@ -188,5 +210,5 @@ def test_rounds_end_once_nothing_moves_beyond_chance(rng, moved, alpha_moved, fr
     stats[:, :, FRESH] = fresh / 2
     nothing = np.zeros(0)
     chains = np.array(sweeps) if sweeps else np.zeros((0, 0))
-    found = Expectation(nothing, nothing, stats, nothing, nothing, now.n, 1.0, nothing, chains)
+    found = Expectation(nothing, nothing, stats, nothing, nothing, now.n, 1.0, nothing, chains, np.zeros((0, 2)))
     assert learn.settled(before, now, found) == ends

@@ -77,6 +77,41 @@ def test_moves_never_lower_the_bound(rng, kind, n_classes, parts, log_new):
     assert total > 0
 
 
+@pytest.mark.parametrize("rng", [1, 2, 3, 4], indirect=True)
+@pytest.mark.parametrize("log_new", [-0.5, 3.0])
+def test_what_has_come_to_rest_is_left_alone_until_something_changes(rng, log_new):
+    case = naive.make_case(rng, 60, "people")
+    model, graph = built.model_of(case), some_graph(rng, 60, 35)
+    assert graph.n_components > 3
+    label = random_labels(rng, graph)
+    partition, fresh = Partition(model, log_new, graph, label, 1), label.copy()
+    kinds = ("reassign", "split", "merge") * 4
+    for name in kinds:  # as if every pass looked at all
+        anew = Partition(model, log_new, graph, fresh, 1)
+        assert getattr(anew, name)() == getattr(partition, name)()
+        np.testing.assert_array_equal(fresh, partition.label)
+    # of those it was told of as settled only the one that was changed moves, and goes back to rest
+    rest = partition.label.copy()
+    assert [getattr(partition, name)() for name in kinds] == [0] * len(kinds)
+    changed = rest.copy()
+    members = graph.comp_record[graph.comp_ptr[-2] :]
+    changed[members] = np.where(np.arange(len(members)) % 2 == 0, members[0], members[-1])
+    told = Partition(model, log_new, graph, changed.copy(), 1, settled=rest)
+    plain = Partition(model, log_new, graph, changed.copy(), 1)
+    for name in kinds:
+        assert getattr(told, name)() == getattr(plain, name)()
+        np.testing.assert_array_equal(told.label, plain.label)
+
+
+def test_a_settled_component_is_not_looked_at(rng):
+    case = naive.make_case(rng, 30, "people")
+    graph = some_graph(rng, 30, 20)
+    start = random_labels(rng, graph)
+    partition = Partition(built.model_of(case), 0.5, graph, start.copy(), 1, settled=start)
+    assert partition.reassign() + partition.split() + partition.merge() == 0
+    np.testing.assert_array_equal(partition.label, start)
+
+
 @pytest.mark.parametrize("rng", [1, 2], indirect=True)
 @pytest.mark.parametrize(("n_classes", "parts"), [(1, ()), (1, ("tree",)), (2, naive.FULL)])
 @pytest.mark.parametrize("log_new", [0.5, 3.0])

@@ -47,15 +47,19 @@ _ALL_BLOCKS_UP_TO = 10  # in a component of so many records a record may join an
 
 @nb.njit(cache=True, nogil=True)
 def merge_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, edge_order, model, log_new, label
+    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, edge_order, model, log_new, label, version, seen
 ):
     """Merge blocks joined by an edge wherever that may be and gains; edges in `edge_order`, until none is left.
 
-    Δ = Λ(a ∪ b) − Λ(a) − Λ(b) − log_new. Returns the number of merges.
+    Δ = Λ(a ∪ b) − Λ(a) − Λ(b) − log_new. Returns the number of merges. Of each component, `version` (C,) int32 is
+    raised by whatever changes it, and `seen` is the one in which this kernel has found nothing to do; then it is left.
     """
     taken = 0
     work = scratch(model)
     for c in range(lo, hi):
+        if seen[c] == version[c]:
+            continue
+        before = taken
         records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
         m = len(records)
         levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
@@ -97,17 +101,25 @@ def merge_kernel(  # type: ignore[no-untyped-def]
                     taken += 1
                     again = True
         publish_labels(records, label, block)
+        version[c] += taken > before
+        seen[c] = version[c]
     return taken
 
 
 @nb.njit(cache=True, nogil=True)
 def reassign_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, model, log_new, label
+    lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, model, log_new, label, version, seen
 ):
-    """Move single units to the block, or to a block of their own, that gains most. Returns the moves made."""
+    """Move single units to the block, or to a block of their own, that gains most. Returns the moves made.
+
+    `version` and `seen` as in `merge_kernel`.
+    """
     taken = 0
     work = scratch(model)
     for c in range(lo, hi):
+        if seen[c] == version[c]:
+            continue
+        before = taken
         records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
         m = len(records)
         levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
@@ -152,19 +164,28 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
                 to = home
             insert_unit(i, to, mate, block, head, follow, size)
         publish_labels(records, label, block)
+        version[c] += taken > before
+        if taken == before:
+            seen[c] = version[c]
     return taken
 
 
 @nb.njit(cache=True, nogil=True)
-def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type: ignore[no-untyped-def]
-    """Split blocks in two, grown around their two least alike units, where that gains. Returns the splits made."""
+def split_kernel(  # type: ignore[no-untyped-def]
+    lo, hi, comp_ptr, comp_record, model, log_new, label, version, seen
+):
+    """Split blocks in two, grown around their two least alike units, where that gains. Returns the splits made.
+
+    `version` and `seen` as in `merge_kernel`.
+    """
     taken = 0
     work = scratch(model)
     for c in range(lo, hi):
         records = comp_record[comp_ptr[c] : comp_ptr[c + 1]]
         m = len(records)
-        if m < 3:
+        if m < 3 or seen[c] == version[c]:
             continue
+        before = taken
         levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
         compare_kernel(records, model, levels)
         lead, mate, _ = local_units(records, model.constraints)
@@ -214,6 +235,9 @@ def split_kernel(lo, hi, comp_ptr, comp_record, model, log_new, label):  # type:
                     insert(two[p], to, block, head, follow, size)
                 taken += 1
         publish_labels(records, label, block)
+        version[c] += taken > before
+        if taken == before:
+            seen[c] = version[c]
     return taken
 
 

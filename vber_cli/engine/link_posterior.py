@@ -40,6 +40,9 @@ INTERVAL = 0.90
 _WORK = 300_000  # records times draws
 _MIN_DRAWS, _MAX_DRAWS = 10, 200
 _FIRST_SWEEPS, _SWEEPS = 30, 6
+# A draw passes over the components of so many records, and of all where it would be more than half of them: among many
+# records the noise is so certain that it shows in the number of individuals only.
+_PER_DRAW = 100_000
 _HARDLY, _SURE_ODDS = 1e-7, 12.0  # of a pair to be a link, with the noise that was learned
 
 
@@ -117,16 +120,23 @@ def link_posterior(
         chains = Chains(model, graph, 4, greedy, settings.threads)
     n_draws = draws_for(records.n_records)
 
-    def pass_over(now: BlockModel, log_new: float, number: int, n_sweeps: int) -> Expectation:
-        seed = settings.seed * 7919 + 1000 + number
-        found = expect(now, log_new, graph, chains, seed=seed, count=False, n_sweeps=n_sweeps, threads=settings.threads)
+    every = max(records.n_records // _PER_DRAW, 1)
+
+    def pass_over(now: BlockModel, log_new: float, number: int, known: Expectation | None = None) -> Expectation:
+        return expect(
+            now, log_new, graph, chains, seed=settings.seed * 7919 + 1000 + number, count=False,
+            n_sweeps=_SWEEPS if number else _FIRST_SWEEPS, threads=settings.threads,
+            known=known if every > 1 else None,
+            among=slice(None) if known is None else slice(number % every, None, every),
+        )  # fmt: skip
+
+    def with_weak(found: Expectation, now: BlockModel, log_new: float) -> Expectation:
         odds = np.exp(np.minimum(log_odds_of(now, weak, log_new, settings.threads), 50.0))
         return add_weak_pairs(found, weak.a, weak.b, odds)
 
     checkpoints = settings.checkpoints
-    first, place = checkpoints.step(
-        "first pass", lambda: (pass_over(model, learned.log_new, 0, _FIRST_SWEEPS), _place(chains))
-    )
+    strong, place = checkpoints.step("first pass", lambda: (pass_over(model, learned.log_new, 0), _place(chains)))
+    first = with_weak(strong, model, learned.log_new)
     if chains is not None:
         # among large blocks a draw takes much longer
         n_draws = max(int(n_draws / chains.crowding(graph) ** 2), _MIN_DRAWS)
@@ -135,7 +145,8 @@ def link_posterior(
     done, sums = checkpoints.begun(DrawSums(*nothing, (), (), (), None, *place, rng.bit_generator.state))
     sums.go_on_from(chains, rng)
     for number, (now, log_new) in enumerate(_draws(model, noises[done:], learned, settings, rng), done + 1):
-        sums = sums.plus(pass_over(now, log_new, number, _SWEEPS), n_draws, occupancy, chains, rng)
+        found = with_weak(pass_over(now, log_new, number, strong), now, log_new)
+        sums = sums.plus(found, n_draws, occupancy, chains, rng)
         on_draw()
         if number < n_draws:
             if number >= _MIN_DRAWS and checkpoints.time_is_up():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 
-from vber_cli.arrays import n_distinct, stable_order
+from vber_cli.arrays import first_alike, n_distinct, stable_order
 from vber_cli.engine import block_kernels
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
@@ -34,23 +35,42 @@ class Partition:
         Has no influence on the result.
     first
         The component from which on they move.
+    settled
+        (N,) int32, labels that no move changed, with the same weights and along fewer edges: components that are as
+        they were there are looked at only once something in them has changed.
     """
 
     def __init__(
-        self, model: BlockModel, log_new: float, graph: Graph, label: IntArray, threads: int, first: int = 0
+        self,
+        model: BlockModel,
+        log_new: float,
+        graph: Graph,
+        label: IntArray,
+        threads: int,
+        first: int = 0,
+        settled: IntArray | None = None,
     ) -> None:
         self.label = label
         self._model, self._log_new, self._graph, self._threads = model, log_new, graph, threads
-        self._order = _edge_order(model, graph, threads, first)
+        self._first = first
         self._parts = component_parts(graph, first, graph.n_components)
+        self._version = np.ones(graph.n_components, dtype=np.int32)
+        seen = np.zeros(graph.n_components, dtype=np.int32)
+        if settled is not None and graph.n_components:
+            same = (first_alike(label) == first_alike(settled))[graph.comp_record]
+            seen[np.logical_and.reduceat(same, graph.comp_ptr[:-1])] = 1
+        self._seen = {kind: seen.copy() for kind in ("merge", "reassign", "split")}
 
     def merge(self) -> int:
         """Merge blocks along edges, the strongest first, wherever that gains; returns how many were merged."""
-        g = self._graph
+        g, seen = self._graph, self._seen["merge"]
+        if np.array_equal(seen[self._first :], self._version[self._first :]):
+            return 0
+        order = self._order
         return self._run(
             lambda lo, hi: block_kernels.merge_kernel(
-                lo, hi, g.comp_ptr, g.comp_record, g.pair_ptr, g.pair_a, g.pair_b, self._order, self._model,
-                self._log_new, self.label,
+                lo, hi, g.comp_ptr, g.comp_record, g.pair_ptr, g.pair_a, g.pair_b, order, self._model,
+                self._log_new, self.label, self._version, seen,
             )
         )  # fmt: skip
 
@@ -69,6 +89,8 @@ class Partition:
                 self._model,
                 self._log_new,
                 self.label,
+                self._version,
+                self._seen["reassign"],
             )
         )
 
@@ -77,9 +99,14 @@ class Partition:
         g = self._graph
         return self._run(
             lambda lo, hi: block_kernels.split_kernel(
-                lo, hi, g.comp_ptr, g.comp_record, self._model, self._log_new, self.label
+                lo, hi, g.comp_ptr, g.comp_record, self._model, self._log_new, self.label, self._version,
+                self._seen["split"],
             )
-        )
+        )  # fmt: skip
+
+    @cached_property
+    def _order(self) -> np.ndarray:
+        return _edge_order(self._model, self._graph, self._threads, self._first)
 
     def _run(self, work: Callable[[int, int], int]) -> int:
         return sum(int(n) for n in map_ranges(work, self._parts, self._threads))

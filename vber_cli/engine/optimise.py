@@ -212,6 +212,7 @@ class _Loop:
         self.placed = bound_records(model.constraints) if model.constraints.any else None
         self.weigh = PartitionBound(records, prior, model, n_individuals, self.placed, limits.threads)
         self.sweeps_done = 0
+        self.settled: IntArray | None = None  # labels that no move changed, along the edges of the first graph at least
         self.bound = -np.inf
         self.beyond = 0.0  # what the full model adds to the symmetrised ELBO of the present partition
 
@@ -291,7 +292,7 @@ class _Loop:
         Moves are judged with a common weight of a new individual, which is exact to the last link or two. A pass that
         would lower the bound all the same is undone and ends the moves.
         """
-        partition = Partition(self.model, self.log_new, graph, label.copy(), self.limits.threads)
+        partition = Partition(self.model, self.log_new, graph, label.copy(), self.limits.threads, settled=self.settled)
         steps = {"merge": partition.merge, "reassign": partition.reassign, "split": partition.split}
         kinds = ["merge", "reassign", "split"] if greedy else ["reassign", "split", "merge"]
         best = label
@@ -309,6 +310,7 @@ class _Loop:
                     return best
                 best = partition.label.copy()
             if made == 0:
+                self.settled = best
                 break
         return best
 

@@ -42,6 +42,8 @@ class Expectation:
         Of the number of recorded individuals, given the hyperparameters.
     chain_pairs, chain_n
         (C, P_large) pair probabilities and (C, sweeps) numbers of blocks in the large components, chain by chain.
+    part_n
+        (S, 2) float64, mean and variance of the number of blocks in each part of the small components.
     """
 
     pair_probability: FloatArray
@@ -53,6 +55,7 @@ class Expectation:
     n_variance: float
     chain_pairs: FloatArray
     chain_n: FloatArray
+    part_n: FloatArray
 
 
 class Chains:
@@ -121,6 +124,8 @@ def expect(
     count: bool,
     n_sweeps: int,
     threads: int,
+    known: Expectation | None = None,
+    among: slice = slice(None),
 ) -> Expectation:
     """One pass over all components.
 
@@ -139,6 +144,9 @@ def expect(
         large that these would take too long.
     threads
         Has no influence on the result.
+    known, among
+        What a pass under other noise has found: then only these parts of the small components are passed over, for what
+        the noise makes of the number of blocks. Everything else that is said of small components stays as it is known.
     """
     n, n_fields = model.codes.shape
     n_classes = len(model.share)
@@ -156,11 +164,19 @@ def expect(
         )  # fmt: skip
         return stats, class_weight, mean, variance
 
-    results = map_ranges(small, component_parts(graph, 0, graph.n_small), threads)
+    results = map_ranges(small, component_parts(graph, 0, graph.n_small)[among], threads)
     stats = sum((part[0] for part in results), np.zeros(shape))
     class_weight = sum((part[1] for part in results), np.zeros(n_classes))
-    mean = float(sum(part[2] for part in results))
-    variance = float(sum(part[3] for part in results))
+    part_n = np.array([part[2:] for part in results]).reshape(-1, 2)
+    mean, variance = part_n.sum(axis=0).tolist()
+    if known is not None:
+        in_small = int(graph.pair_ptr[graph.n_small]) if graph.n_components else 0
+        probability[:in_small] = known.pair_probability[:in_small]
+        records = graph.comp_record[: graph.comp_ptr[graph.n_small]]
+        alone[records] = known.alone[records]
+        before, variance = known.part_n.sum(axis=0).tolist()
+        mean = before * mean / max(float(known.part_n[among, 0].sum()), 1.0)
+        part_n = known.part_n
     chain_pairs, chain_n = np.zeros((0, 0)), np.zeros((0, 0))
     if chains is not None and graph.n_components > graph.n_small:
         chain_pairs, chain_n = _sample(
@@ -171,7 +187,16 @@ def expect(
         mean += float(chain_n.mean())
         variance += float(chain_n.var())
     return Expectation(
-        probability, alone, stats, class_weight, repeats, mean + graph.n_alone, variance, chain_pairs, chain_n
+        probability,
+        alone,
+        stats,
+        class_weight,
+        repeats,
+        mean + graph.n_alone,
+        variance,
+        chain_pairs,
+        chain_n,
+        part_n,
     )
 
 

@@ -75,17 +75,22 @@ def marginal(case, z, f, alpha):
     return sum(exact.log_marginal(case.codes[:, [f]], [alpha * base], block) for block in naive.blocks_of(z))
 
 
-def weak_prior(alpha):
-    """One mismatch in ten comparisons."""
+def prior_at(case, noise, z):
+    """(2, F) mismatches and matches that the fields are given beforehand, by what all of them show."""
+    stats = naive.partition_statistics(case.of(noise=noise), z)[0][0]
+    return hyper.field_prior(stats[:, FRESH], stats[:, SHOWN + 1 :].sum(axis=1))
+
+
+def weak_prior(alpha, counts):
     share = alpha / (1 + alpha)
-    return np.log(share) + 19 * np.log1p(-share)
+    return counts[0] * np.log(share) + counts[1] * np.log1p(-share)
 
 
-def mode_and_deviation(log_likelihood):
+def mode_and_deviation(log_likelihood, counts):
     """Of log α under the weak prior, the deviation from the curvature there."""
 
     def minus(x):
-        return -log_likelihood(np.exp(x)) - weak_prior(np.exp(x))
+        return -log_likelihood(np.exp(x)) - weak_prior(np.exp(x), counts)
 
     best = minimize_scalar(minus, bounds=(-9, 4), method="bounded", options={"xatol": 1e-4})
     return best.x, 0.05 / np.sqrt(minus(best.x + 0.05) + minus(best.x - 0.05) - 2 * best.fun)
@@ -147,8 +152,9 @@ def test_the_concentration_comes_back(rng, alpha):
     start = case.of(noise=Noise.single(np.ones(2)))
     found = climb(start, z, NO_LEVELS, 15)
     np.testing.assert_array_equal(found.levels, [[[1, 0, 0], [1, 0, 0]]])
+    counts = prior_at(start, found, z)
     for f in range(2):
-        best, deviation = mode_and_deviation(lambda a, f=f: marginal(case, z, f, a))
+        best, deviation = mode_and_deviation(lambda a, f=f: marginal(case, z, f, a), counts[:, f])
         assert np.log(found.concentration[0, f]) == pytest.approx(best, abs=0.06 * deviation)  # half a step of the grid
         assert abs(np.log(found.concentration[0, f] / alpha[f])) < 4 * deviation
         assert deviation < 0.6
@@ -161,7 +167,7 @@ def test_concentration_and_levels_come_back(rng):
     start = case.of(noise=Noise.single(np.ones(2), np.full((2, 3), 1 / 3)))
     found = climb(start, z, np.ones((2, 2), bool), 15)
     blocks = naive.blocks_of(z)
-    counts = np.array([9.0, 0.6, 0.4])
+    counts, prior = np.array([9.0, 0.6, 0.4]), prior_at(start, found, z)
 
     def log_posterior(f, x):
         """Of log α, log μ1 / μ0, log μ2 / μ0 of one field, the other's fixed."""
@@ -170,7 +176,9 @@ def test_concentration_and_levels_come_back(rng):
         m[0, f] = np.exp([0.0, *x[1:]]) / np.exp([0.0, *x[1:]]).sum()
         noise = case.of(noise=Noise(a, m, np.ones(1)))
         return (
-            sum(naive.block_weight(noise, block) for block in blocks) + weak_prior(a[0, f]) + counts @ np.log(m[0, f])
+            sum(naive.block_weight(noise, block) for block in blocks)
+            + weak_prior(a[0, f], prior[:, f])
+            + counts @ np.log(m[0, f])
         )
 
     for f in range(2):
@@ -185,6 +193,26 @@ def test_concentration_and_levels_come_back(rng):
             assert deviation < 0.6
 
 
+def test_fields_are_given_what_all_of_them_show():
+    shown = np.full(4, 200.0)
+    for wrong, weight in (([30.0, 31.0, 29.0, 30.0], 32.0), ([2.0, 60.0, 0.0, 90.0], 4.0)):
+        mismatches, matches = hyper.field_prior(np.array(wrong), shown)
+        share = (1 + sum(wrong)) / (20 + 800)
+        np.testing.assert_allclose(mismatches, weight * share)
+        np.testing.assert_allclose(matches, weight * (1 - share))
+    # of few comparisons it is 1 in 20, and a draw of the weight is one of those
+    few = hyper.field_prior(np.zeros(3), np.full(3, 0.1), np.random.default_rng(1))
+    np.testing.assert_allclose(few[0] / few.sum(axis=0), 1 / 20.3)
+    assert few.sum(axis=0)[0] == pytest.approx(min((4.0, 8.0, 16.0, 32.0), key=lambda w: abs(w - few.sum(axis=0)[0])))
+    # a field of which little is known is taken to be as the others are
+    stats = np.zeros((3, N_STATS))
+    stats[:, SHOWN + 1] = 300.0, 300.0, 6.0
+    stats[:, FRESH] = 60.0, 60.0, 0.0
+    clean = stats.copy()
+    clean[:2, FRESH] = 3.0
+    assert hyper.best_concentration(stats)[2] > 4 * hyper.best_concentration(clean)[2]
+
+
 def test_levels_that_no_two_values_are_at_stay_impossible():
     nothing = np.zeros((1, 2, N_STATS))
     near = np.array([[True, False], [False, False]])
@@ -195,8 +223,8 @@ def test_levels_that_no_two_values_are_at_stay_impossible():
 def test_without_any_link_the_prior_speaks():
     nothing, near = np.zeros((1, 3, N_STATS)), np.zeros((3, 2), bool)
     noise, overall = hyper.best_noise(nothing, np.zeros(1), near)
-    # mode in log α of share · (1 − share)^19
-    grid, _ = hyper._grids(nothing[0], hyper._weak_prior(3))
+    # mode in log α of share · (1 − share)^19, or a power of it
+    grid, _ = hyper._grids(nothing[0], hyper.field_prior(np.zeros(3), np.zeros(3)))
     half_a_step = np.diff(grid, axis=1).max() / 2
     assert half_a_step < 0.06  # the posterior being wide
     assert np.abs(np.log(overall * 19)).max() <= half_a_step
@@ -239,7 +267,8 @@ def test_a_class_is_given_the_rate_of_those_that_mostly_get_a_field_right():
     wrong = np.array([[990.0, 10.0], [12.0, 980.0], [8.0, 9.0]])  # two classes that each go wrong in a field
     prior = hyper.class_prior(wrong, shown)
     share, weight = prior[0] / prior.sum(axis=0), prior.sum(axis=0)
-    np.testing.assert_allclose(share[2], [(1 + 20) / (20 + 2000), (1 + 19) / (20 + 2000)])
+    base = hyper.field_prior(np.array([20.0, 19.0]), np.full(2, 2000.0))
+    np.testing.assert_allclose(share[2], (base[0] + [20, 19]) / (base.sum(axis=0) + 2000))
     usual = np.array([[False, True], [True, False], [True, True]])
     np.testing.assert_array_equal(share[usual], share[2][np.nonzero(usual)[1]])
     assert len(np.unique(weight[usual].round(9))) == 1  # the same weight for every field

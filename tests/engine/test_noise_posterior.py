@@ -11,7 +11,7 @@ from tests.engine import built
 from vber_cli.engine import noise_posterior as module
 from vber_cli.engine.block_model import block_model, exact_evidence
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
-from vber_cli.engine.hyper import MISMATCHES
+from vber_cli.engine.hyper import field_prior
 from vber_cli.engine.noise_posterior import draw_noises
 from vber_cli.model.noise import Noise
 from vber_cli.model.occupancy import Occupancy
@@ -52,7 +52,8 @@ def test_where_links_are_clear_the_mismatch_has_its_beta_posterior(rng):
     draws = drawn(rng, records, Noise.single(np.full(4, 0.1)))
     half = len(records.codes) // 2
     mismatches = (records.codes[:half] != records.codes[half:]).sum(axis=0)
-    a, b = MISMATCHES[0] + mismatches, MISMATCHES[1] + half - mismatches
+    prior = field_prior(mismatches.astype(float), np.full(4, float(half)))
+    a, b = prior[0] + mismatches, prior[1] + half - mismatches
     found = rates(draws)[:, 0]
     deviation = np.sqrt(a * b / (a + b) ** 2 / (a + b + 1))
     np.testing.assert_array_less(np.abs(found.mean(axis=0) - a / (a + b)), deviation)
@@ -102,8 +103,9 @@ def test_what_holds_a_pair_together_counts_and_not_only_its_own_pattern(rng):
     assert (alone < 0).mean() > 0.5
     draws = draw_noises(model, levels, np.full(half, 6.0), noise, float(half), 100, rng, anchored=False)
     wrong = (levels == 3).sum(axis=0)
+    prior = field_prior(wrong.astype(float), np.full(4, float(half)))
     np.testing.assert_allclose(
-        rates(draws).mean(axis=(0, 1)), (MISMATCHES[0] + wrong) / (MISMATCHES.sum() + half), atol=0.05
+        rates(draws).mean(axis=(0, 1)), (prior[0] + wrong) / (prior.sum(axis=0) + half), atol=0.05
     )
 
 

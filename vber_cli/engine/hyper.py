@@ -17,12 +17,13 @@ from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION, Prior
 from vber_cli.model.species import fit_species
 from vber_cli.model.types import FloatArray, Records
 
-# Weak priors, in comparisons. The mismatch share: 1 in 20; copies: mostly exact. With several classes each is drawn
-# towards all of them together, with the weight of 4 comparisons.
+# Weak priors, in comparisons. The mismatch share: that of all fields together, itself 1 in 20 beforehand; copies:
+# mostly exact. With several classes each is drawn towards all of them together, with the weight of 4 comparisons.
 MISMATCHES = np.array([1.0, 19.0])
 COPY_LEVELS = np.array([9.0, 0.6, 0.4])
 CLASS_WEIGHT = 4.0
 _MOSTLY_WRONG = np.array([1.8, 0.2])  # mismatches and matches, where a class is one of a field that has changed
+_FIELD_WEIGHTS = np.array([32.0, 16.0, 8.0, 4.0])  # of equals the first
 _CLASS_WEIGHTS = np.array([0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
 _GRID = 161
 
@@ -46,8 +47,18 @@ def log_likelihood(stats: FloatArray, alpha: FloatArray, prior_counts: FloatArra
     return np.asarray(out + prior_counts[0][:, None] * np.log(share) + prior_counts[1][:, None] * np.log1p(-share))
 
 
-def _weak_prior(n_fields: int) -> FloatArray:
-    return np.tile(MISMATCHES[:, None], (1, n_fields))
+def field_prior(wrong: FloatArray, shown: FloatArray, rng: np.random.Generator | None = None) -> FloatArray:
+    """(2, F) mismatches and matches that fields are given beforehand: the rate of all of them, itself drawn to 1 in 20.
+
+    How strongly is what the fields show, as in `class_prior`; `wrong` and `shown` are (F,) float64.
+    """
+    wrong = np.clip(wrong, 0.0, shown)
+    share = (MISMATCHES[0] + wrong.sum()) / (MISMATCHES.sum() + shown.sum())
+    weight = _FIELD_WEIGHTS[:, None]
+    fit = betaln(weight * share + wrong, weight * (1.0 - share) + shown - wrong)
+    log_p = (fit - betaln(weight * share, weight * (1.0 - share))).sum(axis=1)
+    chosen = _FIELD_WEIGHTS[int(np.argmax(log_p))] if rng is None else rng.choice(_FIELD_WEIGHTS, p=softmax(log_p))
+    return np.asarray(np.tile(chosen * np.array([[share], [1.0 - share]]), (1, len(wrong))))
 
 
 def class_prior(wrong: FloatArray, shown: FloatArray, rng: np.random.Generator | None = None) -> FloatArray:
@@ -67,9 +78,9 @@ def class_prior(wrong: FloatArray, shown: FloatArray, rng: np.random.Generator |
     wrong = np.clip(wrong, 0.0, shown)
     mostly_right = wrong <= 0.5 * shown
     mostly_right[:, ~mostly_right.any(axis=0)] = True
-    share = (MISMATCHES[0] + (wrong * mostly_right).sum(axis=0)) / (
-        MISMATCHES.sum() + (shown * mostly_right).sum(axis=0)
-    )
+    right_wrong, right_shown = (wrong * mostly_right).sum(axis=0), (shown * mostly_right).sum(axis=0)
+    base = field_prior(right_wrong, right_shown, rng)
+    share = (base[0] + right_wrong) / (base.sum(axis=0) + right_shown)
     weight = _CLASS_WEIGHTS[:, None, None]
     fit = betaln(weight * share + wrong, weight * (1.0 - share) + shown - wrong)
     fit -= betaln(weight * share, weight * (1.0 - share))
@@ -93,9 +104,13 @@ def _grids(stats: FloatArray, prior_counts: FloatArray) -> tuple[FloatArray, Flo
     return grid, log_likelihood(stats, np.exp(grid), prior_counts)
 
 
+def _prior_of(stats: FloatArray) -> FloatArray:
+    return field_prior(stats[:, FRESH], stats[:, SHOWN + 1 :].sum(axis=1))
+
+
 def best_concentration(stats: FloatArray, prior_counts: FloatArray | None = None) -> FloatArray:
     """(F,) the most probable α_f given the statistics (F, N_STATS)."""
-    grid, log_p = _grids(stats, _weak_prior(len(stats)) if prior_counts is None else prior_counts)
+    grid, log_p = _grids(stats, _prior_of(stats) if prior_counts is None else prior_counts)
     return np.asarray(np.exp(grid[np.arange(len(grid)), log_p.argmax(axis=1)]))
 
 

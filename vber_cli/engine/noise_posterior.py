@@ -18,7 +18,7 @@ from scipy.special import expit, logit
 
 from vber_cli.arrays import distinct_rows
 from vber_cli.engine.block_model import BlockModel
-from vber_cli.engine.hyper import CLASS_WEIGHT, COPY_LEVELS, MISMATCHES, class_prior
+from vber_cli.engine.hyper import CLASS_WEIGHT, COPY_LEVELS, class_prior, field_prior
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION
 from vber_cli.model.similar import N_LEVELS, OTHER
@@ -196,7 +196,7 @@ def _draw_noise(
     wrong = shown[:, :, OTHER] + anew.sum(axis=2)
     total = shown.sum(axis=2)
     copies = shown[:, :, :OTHER] - anew
-    prior = MISMATCHES[:, None, None] if len(noise.share) == 1 else class_prior(wrong, total, rng)
+    prior = field_prior(wrong[0], total[0], rng)[:, None] if len(noise.share) == 1 else class_prior(wrong, total, rng)
     share = rng.beta(np.maximum(prior[0] + wrong, 1e-9), np.maximum(prior[1] + total - wrong, 1e-9))
     alpha = np.clip(share / np.maximum(1.0 - share, 1e-12), MIN_CONCENTRATION, MAX_CONCENTRATION)
     possible = np.column_stack([np.ones(len(chance), bool), chance[:, 1:OTHER] > 0])

@@ -83,7 +83,7 @@ class Case:
 
     @cached_property
     def theta_given(self):
-        """The same given the value of the field's parent: (n_uv + κ θ) / (n_u + κ), n counting other individuals."""
+        """The same given the value of the field's parent: (n_uv + κ θ) / (n_u + κ), n counting individuals."""
         out = self.theta.copy()
         for r in range(self.n):
             for f, g in enumerate(self.dependence.parent):
@@ -97,8 +97,6 @@ class Case:
                         n_u += share
                         n_uv += share * (self.codes[s, f] == v)
                 kappa = self.dependence.strength[f]
-                own = max(2.0 - 1.0 / self.dependence.drawn[r], 0.0) if len(self.dependence.drawn) else 1.0
-                n_u, n_uv = max(n_u - own, 1.0), max(n_uv - own, 1.0)
                 out[r, f] = (n_uv + kappa * self.theta[r, f]) / (n_u + kappa)
         return out
 

@@ -350,5 +350,7 @@ def test_a_record_s_own_draw_does_not_count():
     repeats = np.array([[0.0], [0.0], [0.0], [0.0], [1.0], [0.0], [0.0], [1.0], [0.5]])
     draws = np.array([1.0, 2.0, 1.0, 2.5])
     species = fit_species(draws)
+    plain = hyper.learn_base(records, prior, repeats, others_only=False).base
+    np.testing.assert_allclose(plain, species.probability(draws, 6.5))
     found = hyper.learn_base(records, prior, repeats).base
     np.testing.assert_allclose(found, species.probability(np.array([1.0, 1.0, 1.0, 2.0]), 6.5))

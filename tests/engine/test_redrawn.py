@@ -52,7 +52,8 @@ def make_families(rng, n_twins, *, moving=0.0):
 
 def relations_of(records):
     n_fields = records.n_fields
-    prior = hyper.learn_base(records, make_prior(records, "empirical", 0.1), np.zeros(records.codes.shape))
+    prior = make_prior(records, "empirical", 0.1)
+    prior = hyper.learn_base(records, prior, np.zeros(records.codes.shape), others_only=False)
     nothing = SimilarValues.none(prior.value_ptr), Relations.none(n_fields), Dependence.none(n_fields)
     evidence = Evidence(prior, Noise.single(prior.concentration), *nothing)
     occupancy = Occupancy(records.n_records)

@@ -42,7 +42,8 @@ def population(rng, n_families, members, noise=0.06):
 
 def begin(records):
     """Where learning starts: nine records in ten an individual of its own."""
-    prior = hyper.learn_base(records, make_prior(records, "empirical", 0.1), np.zeros(records.codes.shape))
+    prior = make_prior(records, "empirical", 0.1)
+    prior = hyper.learn_base(records, prior, np.zeros(records.codes.shape), others_only=False)
     nothing = SimilarValues.none(prior.value_ptr), Relations.none(5), Dependence.none(5)
     evidence = Evidence(prior, Noise.single(prior.concentration), *nothing)
     occupancy = Occupancy(records.n_records)

@@ -100,18 +100,14 @@ def record_theta(records: Records, prior: Prior) -> FloatArray:
 def theta_given(records: Records, dependence: Dependence, theta: FloatArray) -> FloatArray:
     """(N, E) float64: θ of each record's value given the value of the field's parent, as `model.dependence` says.
 
-    Counts are of the other individuals as far as `dependence.drawn` knows how many records are one, and of the other
-    records where it does not, or where these records are a part of all. The record's own draw does not count: what
-    another shows as well would else be twice as common as that other tells, and every coincidence less of one. Whoever
-    shows the same counts as one other at least: that is what is asked.
+    Counts are of individuals as far as `dependence.drawn` knows how many records are one, the record itself among them;
+    of all records, where these are a part.
     """
     out: FloatArray = np.empty((records.n_records, dependence.n_edges))
-    alone = dependence.alone_shares() if records.whole is None else 1.0
     for e, (f, g) in enumerate(dependence.edges.tolist()):
         both, parent = records.counts_together(f, g, dependence.drawn)
         kappa = dependence.strength[f]
-        others, total = np.maximum(both - alone, 1.0), np.maximum(parent - alone, 1.0)
-        out[:, e] = np.where(parent > 0, (others + kappa * theta[:, f]) / (total + kappa), theta[:, f])
+        out[:, e] = np.where(parent > 0, (both + kappa * theta[:, f]) / (parent + kappa), theta[:, f])
     return out
 
 

@@ -146,13 +146,14 @@ def best_noise(stats: FloatArray, class_weight: FloatArray, near: np.ndarray) ->
     return Noise(alpha, levels, share), overall
 
 
-def learn_base(records: Records, prior: Prior, repeats: FloatArray) -> Prior:
+def learn_base(records: Records, prior: Prior, repeats: FloatArray, *, others_only: bool = True) -> Prior:
     """θ_f(v) from the draws of field f that gave v, copies counted out, rare values as `model.species` says.
 
     What θ is asked for is how probable it was that a record should show what another shows as well. The record's own
     draw does not count: of a value seen twice by chance it would make one twice as common as the other sighting tells,
     and every coincidence less of one. Of m records with the value the first is a draw, the others are draws or copies
-    about alike: a record that is not the first counts (draws − 1) / (m − 1).
+    about alike: a record that is not the first counts (draws − 1) / (m − 1). Without `others_only` all draws count: as
+    long as no links are known, and relatives are looked for, rare values come in families.
     """
     base = np.empty(len(prior.base))
     for f in range(records.n_fields):
@@ -162,6 +163,6 @@ def learn_base(records: Records, prior: Prior, repeats: FloatArray) -> Prior:
         draws = np.bincount(column[seen], weights=1.0 - repeats[seen, f], minlength=int(hi - lo)).astype(np.float64)
         draws = np.maximum(draws, 1.0)  # every value was drawn at least once
         others = np.maximum(np.bincount(column[seen], minlength=int(hi - lo)) - 1, 1)
-        counted = draws - (draws - 1.0) / others
+        counted = draws - (draws - 1.0) / others if others_only else draws
         base[lo:hi] = fit_species(draws).probability(counted, float(draws.sum()))
     return prior.with_base(base)

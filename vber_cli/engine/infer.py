@@ -69,7 +69,7 @@ def first_guess(
     """Where learning starts: one record in ten a duplicate, exact copies or whatever near values there are."""
     n = max(0.9 * records.n_records, 1.0)
     if settings.learn_base:
-        prior = hyper.learn_base(records, prior, np.zeros(records.codes.shape))
+        prior = hyper.learn_base(records, prior, np.zeros(records.codes.shape), others_only=False)
     chance = similar.chance_levels(prior)[:, 1:3] > 0
     levels = np.column_stack([np.ones(records.n_fields), 0.06 * chance[:, 0], 0.04 * chance[:, 1]])
     noise = Noise.single(prior.concentration, levels / levels.sum(axis=1, keepdims=True))

@@ -42,10 +42,6 @@ class Dependence:
             np.full(n_fields, -1, dtype=np.int64), np.zeros(n_fields), np.ones((n_fields, N_LEVELS)), np.zeros(n_fields)
         )
 
-    def alone_shares(self) -> FloatArray | float:
-        """(N,) float64: how probably each record is the only one of its individual; 1 where that is not known."""
-        return np.clip(2.0 - 1.0 / self.drawn, 0.0, 1.0) if len(self.drawn) else 1.0
-
     def alone(self) -> Dependence:
         """Return the same without what is known of the records."""
         return replace(self, drawn=np.zeros(0))

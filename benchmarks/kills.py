@@ -121,7 +121,7 @@ class Killer:
         # whoever runs this may have had signals ignored, which is inherited
         defaults = (
             "import os, signal, sys; [signal.signal(n, signal.SIG_DFL) for n in (signal.SIGINT, signal.SIGTERM)]; "
-            "os.execv(sys.argv[1], sys.argv[1:])"
+            "os.execvp(sys.argv[1], sys.argv[1:])"
         )
         arguments = [*self._command, "--out", str(self.out), "--force", "--resume"]
         return subprocess.Popen(
@@ -219,12 +219,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=900.0, help="begin no further merge after these")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--vber", default=shutil.which("vber"), help="the command (default: the one on the path)")
+    parser.add_argument("--vber", default="vber", help="the command (default: vber)")
     options, merge = parser.parse_known_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
-    program, *first = shlex.split(options.vber or "vber")
     report = kill(
-        [shutil.which(program) or program, *first, "merge", *merge],
+        [*shlex.split(options.vber), "merge", *merge],
         options.folder,
         kills=options.kills,
         seconds=options.seconds,

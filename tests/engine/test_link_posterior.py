@@ -188,6 +188,15 @@ def test_among_many_records_a_draw_passes_over_a_part(rng, monkeypatch):
     assert parts.n.high - parts.n.low > 1.1 * (plain.n.high - plain.n.low)
 
 
+def test_a_draw_passes_over_one_part_where_there_are_fewer_parts_than_shares(rng, monkeypatch):
+    records, _ = make_records(rng, 900, 300, np.array([250, 220, 300, 100], np.int64))
+    whole, *_ = posterior(records, 1500)
+    monkeypatch.setattr(link_posterior_module, "_PER_DRAW", 1)
+    monkeypatch.setattr(posterior_module, "_LEAST", 40)
+    parts, *_ = posterior(records, 1500)
+    assert parts.n.mean == pytest.approx(whole.n.mean, abs=0.5 * (whole.n.high - whole.n.low))
+
+
 @pytest.mark.parametrize(
     ("moved", "alpha_moved", "fresh", "sweeps", "ends"),
     [

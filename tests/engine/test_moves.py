@@ -110,6 +110,7 @@ def test_a_settled_component_is_not_looked_at(rng):
     partition = Partition(built.model_of(case), 0.5, graph, start.copy(), 1, settled=start)
     assert partition.reassign() + partition.split() + partition.merge() == 0
     np.testing.assert_array_equal(partition.label, start)
+    assert Partition(built.model_of(case), 0.5, graph, start.copy(), 1).reassign() > 0
 
 
 @pytest.mark.parametrize("rng", [1, 2], indirect=True)

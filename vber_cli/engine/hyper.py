@@ -19,7 +19,7 @@ from vber_cli.model.types import FloatArray, Records
 
 # Weak priors, in comparisons. The mismatch share: that of all fields together, itself 1 in 20 beforehand; copies:
 # mostly exact. With several classes each is drawn towards all of them together, with the weight of 4 comparisons.
-MISMATCHES = np.array([1.0, 19.0])
+_MISMATCHES = np.array([1.0, 19.0])
 COPY_LEVELS = np.array([9.0, 0.6, 0.4])
 CLASS_WEIGHT = 4.0
 _MOSTLY_WRONG = np.array([1.8, 0.2])  # mismatches and matches, where a class is one of a field that has changed
@@ -53,12 +53,28 @@ def field_prior(wrong: FloatArray, shown: FloatArray, rng: np.random.Generator |
     How strongly is what the fields show, as in `class_prior`; `wrong` and `shown` are (F,) float64.
     """
     wrong = np.clip(wrong, 0.0, shown)
-    share = (MISMATCHES[0] + wrong.sum()) / (MISMATCHES.sum() + shown.sum())
-    weight = _FIELD_WEIGHTS[:, None]
+    rate = (_MISMATCHES[0] + wrong.sum()) / (_MISMATCHES.sum() + shown.sum())
+    share = np.full(len(wrong), rate)
+    return _strength(_FIELD_WEIGHTS, share, wrong, shown, np.True_, rng) * np.stack([share, 1.0 - share])
+
+
+def _strength(
+    weights: FloatArray,
+    share: FloatArray,
+    wrong: FloatArray,
+    shown: FloatArray,
+    counted: np.ndarray | np.bool_,
+    rng: np.random.Generator | None,
+) -> float:
+    """How many comparisons the rates `share` are worth beforehand: the weight of most marginal likelihood, or a draw.
+
+    `wrong` and `shown` have `share` (F,) along their last axis; what is not `counted` does not speak.
+    """
+    weight = weights.reshape(-1, *[1] * wrong.ndim)
     fit = betaln(weight * share + wrong, weight * (1.0 - share) + shown - wrong)
-    log_p = (fit - betaln(weight * share, weight * (1.0 - share))).sum(axis=1)
-    chosen = _FIELD_WEIGHTS[int(np.argmax(log_p))] if rng is None else rng.choice(_FIELD_WEIGHTS, p=softmax(log_p))
-    return np.asarray(np.tile(chosen * np.array([[share], [1.0 - share]]), (1, len(wrong))))
+    fit -= betaln(weight * share, weight * (1.0 - share))
+    log_p = (fit * counted).reshape(len(weights), -1).sum(axis=1)
+    return float(weights[int(np.argmax(log_p))] if rng is None else rng.choice(weights, p=softmax(log_p)))
 
 
 def class_prior(wrong: FloatArray, shown: FloatArray, rng: np.random.Generator | None = None) -> FloatArray:
@@ -81,12 +97,7 @@ def class_prior(wrong: FloatArray, shown: FloatArray, rng: np.random.Generator |
     right_wrong, right_shown = (wrong * mostly_right).sum(axis=0), (shown * mostly_right).sum(axis=0)
     base = field_prior(right_wrong, right_shown, rng)
     share = (base[0] + right_wrong) / (base.sum(axis=0) + right_shown)
-    weight = _CLASS_WEIGHTS[:, None, None]
-    fit = betaln(weight * share + wrong, weight * (1.0 - share) + shown - wrong)
-    fit -= betaln(weight * share, weight * (1.0 - share))
-    log_p = (fit * mostly_right).sum(axis=(1, 2))
-    chosen = _CLASS_WEIGHTS[int(np.argmax(log_p))] if rng is None else rng.choice(_CLASS_WEIGHTS, p=softmax(log_p))
-    usual = chosen * np.stack([share, 1.0 - share])
+    usual = _strength(_CLASS_WEIGHTS, share, wrong, shown, mostly_right, rng) * np.stack([share, 1.0 - share])
     return np.where(mostly_right, usual[:, None, :], _MOSTLY_WRONG[:, None, None])
 
 
@@ -104,13 +115,11 @@ def _grids(stats: FloatArray, prior_counts: FloatArray) -> tuple[FloatArray, Flo
     return grid, log_likelihood(stats, np.exp(grid), prior_counts)
 
 
-def _prior_of(stats: FloatArray) -> FloatArray:
-    return field_prior(stats[:, FRESH], stats[:, SHOWN + 1 :].sum(axis=1))
-
-
 def best_concentration(stats: FloatArray, prior_counts: FloatArray | None = None) -> FloatArray:
-    """(F,) the most probable α_f given the statistics (F, N_STATS)."""
-    grid, log_p = _grids(stats, _prior_of(stats) if prior_counts is None else prior_counts)
+    """(F,) the most probable α_f given the statistics (F, N_STATS); the prior is `field_prior` if none is given."""
+    if prior_counts is None:
+        prior_counts = field_prior(stats[:, FRESH], stats[:, SHOWN + 1 :].sum(axis=1))
+    grid, log_p = _grids(stats, prior_counts)
     return np.asarray(np.exp(grid[np.arange(len(grid)), log_p.argmax(axis=1)]))
 
 

@@ -3,7 +3,8 @@
 Given the hyperparameters the posterior factorises over components and is exact in the small ones. Around that the
 hyperparameters are drawn: the noise on tabulated pairs (`noise_posterior`), and K given n. Link probabilities are
 averages of the conditional ones; n is a mixture of the conditional distributions, each nearly normal as a sum over many
-components.
+components. Among very many records the small components keep the probabilities of the learned noise, and each draw
+passes over some of them, for n.
 """
 
 from __future__ import annotations
@@ -120,14 +121,12 @@ def link_posterior(
         chains = Chains(model, graph, 4, greedy, settings.threads)
     n_draws = draws_for(records.n_records)
 
-    every = max(records.n_records // _PER_DRAW, 1)
-
-    def pass_over(now: BlockModel, log_new: float, number: int, known: Expectation | None = None) -> Expectation:
+    def pass_over(
+        now: BlockModel, log_new: float, number: int, known: Expectation | None = None, among: slice = slice(None)
+    ) -> Expectation:
         return expect(
             now, log_new, graph, chains, seed=settings.seed * 7919 + 1000 + number, count=False,
-            n_sweeps=_SWEEPS if number else _FIRST_SWEEPS, threads=settings.threads,
-            known=known if every > 1 else None,
-            among=slice(None) if known is None else slice(number % every, None, every),
+            n_sweeps=_SWEEPS if number else _FIRST_SWEEPS, threads=settings.threads, known=known, among=among,
         )  # fmt: skip
 
     def with_weak(found: Expectation, now: BlockModel, log_new: float) -> Expectation:
@@ -137,6 +136,8 @@ def link_posterior(
     checkpoints = settings.checkpoints
     strong, place = checkpoints.step("first pass", lambda: (pass_over(model, learned.log_new, 0), _place(chains)))
     first = with_weak(strong, model, learned.log_new)
+    every = min(records.n_records // _PER_DRAW, len(strong.part_n))
+    known = strong if every > 1 else None
     if chains is not None:
         # among large blocks a draw takes much longer
         n_draws = max(int(n_draws / chains.crowding(graph) ** 2), _MIN_DRAWS)
@@ -145,7 +146,8 @@ def link_posterior(
     done, sums = checkpoints.begun(DrawSums(*nothing, (), (), (), None, *place, rng.bit_generator.state))
     sums.go_on_from(chains, rng)
     for number, (now, log_new) in enumerate(_draws(model, noises[done:], learned, settings, rng), done + 1):
-        found = with_weak(pass_over(now, log_new, number, strong), now, log_new)
+        among = slice(None) if known is None else slice(number % every, None, every)
+        found = with_weak(pass_over(now, log_new, number, known, among), now, log_new)
         sums = sums.plus(found, n_draws, occupancy, chains, rng)
         on_draw()
         if number < n_draws:

@@ -208,6 +208,11 @@ def kill(command: Sequence[str], folder: Path, *, kills: int, seconds: float, se
     done = 0
     while done < kills and time.monotonic() - began < seconds and len(killer.report.wrong) < _TOO_WRONG:
         done += killer.trial(min(kills - done, 1 + done % 4))
+        so_far = killer.report
+        print(
+            f"{done} kills, {so_far.resumed} resumed, {len(so_far.wrong)} wrong, {time.monotonic() - began:.0f} s",
+            file=sys.stderr,
+        )
     killer.report.seconds = time.monotonic() - began
     return killer.report
 

@@ -1,4 +1,4 @@
-"""One pass over many components: what is summed up over them, weak pairs, threads, and the order of the records."""
+"""One pass over many components: what is summed up over them, threads, and the order of the records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.engine import built, naive
 from vber_cli.engine import posterior
 from vber_cli.engine.graph import build_graph
 from vber_cli.engine.moves import greedy_labels
-from vber_cli.engine.posterior import Chains, add_weak_pairs, component_parts, count_weak_pairs, expect
+from vber_cli.engine.posterior import Chains, component_parts, expect
 from vber_cli.model.noise import Noise
 from vber_cli.model.types import Records
 
@@ -146,45 +146,6 @@ def test_parts_cover_every_component_once(monkeypatch):
     assert len(component_parts(graph, 0, 200)) == 1  # where there is little work it is not divided
     monkeypatch.setattr(posterior, "_LEAST", 1)
     assert len(component_parts(graph, 0, 200)) > 100
-
-
-def test_weak_pairs_are_counted_at_first_order(thirty, rng):
-    case, _, graph = thirty
-    found = one_pass(case, graph)
-    before = found.stats.copy(), found.class_weight.copy(), found.repeats.copy()
-    a, b = np.array([0, 1, 4], np.int32), np.array([9, 17, 29], np.int32)
-    odds = rng.uniform(0.01, 0.05, 3)
-    more = add_weak_pairs(found, a, b, odds)
-    count_weak_pairs(built.model_of(case), more, a, b, threads=2)
-    p = odds / (1 + odds) * found.alone[a] * found.alone[b]
-    np.testing.assert_allclose(more.pair_probability[-3:], p, rtol=1e-12)
-    np.testing.assert_array_equal(more.pair_probability[:-3], found.pair_probability)
-    assert more.n_mean == pytest.approx(found.n_mean - p.sum())
-    assert more.n_variance == pytest.approx(found.n_variance + np.sum(p * (1 - p)))
-    expected = found.alone.copy()
-    expected[a] -= p
-    expected[b] -= p
-    np.testing.assert_allclose(more.alone, expected, rtol=0, atol=1e-12)
-    parts = [naive.block_statistics(case, [x, y], w) for x, y, w in zip(a, b, p, strict=True)]
-    for old, new, added in zip(
-        before, (more.stats, more.class_weight, more.repeats), zip(*parts, strict=True), strict=True
-    ):
-        np.testing.assert_allclose(new, old + sum(added), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("parts", [(), naive.FULL])
-def test_a_weak_pair_by_itself_has_its_exact_probability(rng, parts):
-    case = naive.make_case(rng, 2, "people", 1, parts)
-    model, log_new = built.model_of(case), 3.0
-    a, b = np.array([0], np.int32), np.array([1], np.int32)
-    apart = one_pass(case, build_graph(a[:0], b[:0], 2), log_new=log_new)
-    together = one_pass(case, build_graph(a, b, 2), log_new=log_new)
-    odds = np.exp([naive.block_weight(case, [0, 1]) - log_new])
-    weak = add_weak_pairs(apart, a, b, odds)
-    count_weak_pairs(model, weak, a, b, threads=1)
-    assert weak.pair_probability[0] > 2e-3
-    for name in ("pair_probability", "alone", "stats", "class_weight", "repeats", "n_mean", "n_variance"):
-        np.testing.assert_allclose(getattr(weak, name), getattr(together, name), rtol=0, atol=1e-12, err_msg=name)
 
 
 def test_large_blocks_crowd_the_sweeps(rng):

@@ -17,8 +17,9 @@ from vber_cli.engine.graph import Graph, build_graph, thin, with_inner
 from vber_cli.engine.local_kernels import FRESH
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.noise_classes import choose_classes, with_changed_parts
-from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, count_weak_pairs, expect
+from vber_cli.engine.posterior import Chains, Expectation, expect
 from vber_cli.engine.relation_classes import choose_structure, parts_that_change, refit_relations
+from vber_cli.engine.weak_pairs import add_weak_pairs, count_weak_pairs, find_joins
 from vber_cli.model.constraints import n_free_pairs, unit_maximum
 from vber_cli.model.dependence import Dependence, individual_shares
 from vber_cli.model.occupancy import Occupancy
@@ -134,13 +135,13 @@ class PairGraph:
     ----------
     graph
         Components along the strong pairs.
-    weak, weak_odds
-        The other pairs and their odds of being a link by themselves.
+    weak, weak_log_odds
+        The other pairs and their log odds of being a link by themselves.
     """
 
     graph: Graph
     weak: CandidatePairs
-    weak_odds: FloatArray
+    weak_log_odds: FloatArray
 
     def ends(self) -> tuple[IntArray, IntArray]:
         """(a, b) of all pairs: those of the components, their inner pairs, the weak ones."""
@@ -187,7 +188,7 @@ def split_pairs(model: BlockModel, pairs: CandidatePairs, log_new: float, thread
     of = graph.component_of()
     weak = ~strong & ((of[pairs.a] < 0) | (of[pairs.a] != of[pairs.b]))
     graph = with_inner(graph, pairs.a, pairs.b)
-    return PairGraph(graph, pairs.take(weak), np.exp(np.minimum(log_odds[weak], 50.0)))
+    return PairGraph(graph, pairs.take(weak), log_odds[weak])
 
 
 def _rivalled(model: BlockModel, pairs: CandidatePairs, log_odds: FloatArray) -> np.ndarray:
@@ -240,8 +241,10 @@ def expectation(model: BlockModel, split: PairGraph, log_new: float, settings: S
         model, log_new, split.graph, chains,
         seed=settings.seed * 7919 + number, count=True, n_sweeps=_SWEEPS, threads=settings.threads,
     )  # fmt: skip
-    found = add_weak_pairs(found, split.weak.a, split.weak.b, split.weak_odds)
-    count_weak_pairs(model, found, split.weak.a, split.weak.b, settings.threads)
+    weak = split.weak.a, split.weak.b
+    joins = find_joins(model, found, split.graph, weak, split.weak_log_odds, log_new, settings.threads)
+    found, links = add_weak_pairs(found, weak, split.weak_log_odds, joins)
+    count_weak_pairs(model, found, weak, links, settings.threads)
     return found
 
 

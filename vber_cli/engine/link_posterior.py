@@ -30,8 +30,9 @@ from vber_cli.engine.learn import (
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.noise_posterior import HyperDraw, draw_noises
 from vber_cli.engine.partition_kernels import MAX_EXACT
-from vber_cli.engine.posterior import Chains, Expectation, add_weak_pairs, expect, log_weights_by_blocks, tiny_posterior
+from vber_cli.engine.posterior import Chains, Expectation, expect, log_weights_by_blocks, tiny_posterior
 from vber_cli.engine.unit_kernels import IMPOSSIBLE
+from vber_cli.engine.weak_pairs import add_weak_pairs, find_joins
 from vber_cli.model.constraints import Constraints, TooFewIndividualsError, unit_maximum
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.root import bisect
@@ -130,11 +131,12 @@ def link_posterior(
         )  # fmt: skip
 
     def with_weak(found: Expectation, now: BlockModel, log_new: float) -> Expectation:
-        odds = np.exp(np.minimum(log_odds_of(now, weak, log_new, settings.threads), 50.0))
-        return add_weak_pairs(found, weak.a, weak.b, odds)
+        log_odds = log_odds_of(now, weak, log_new, settings.threads)
+        return add_weak_pairs(found, (weak.a, weak.b), log_odds, joins)[0]
 
     checkpoints = settings.checkpoints
     strong, place = checkpoints.step("first pass", lambda: (pass_over(model, learned.log_new, 0), _place(chains)))
+    joins = find_joins(model, strong, graph, (weak.a, weak.b), split.weak_log_odds, learned.log_new, settings.threads)
     first = with_weak(strong, model, learned.log_new)
     every = min(records.n_records // _PER_DRAW, len(strong.part_n))
     known = strong if every > 1 else None

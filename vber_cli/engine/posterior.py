@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from vber_cli.arrays import stable_order
 from vber_cli.engine import block_kernels, component_kernels, partition_kernels
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.graph import Graph
@@ -104,13 +102,14 @@ def component_parts(graph: Graph, lo: int, hi: int) -> list[tuple[int, int]]:
     if hi <= lo:
         return []
     work = graph.pair_ptr[lo : hi + 1] - graph.pair_ptr[lo]
-    n_parts = min(_parts(int(work[-1])), hi - lo)
-    cuts = np.searchsorted(work, np.linspace(0, work[-1], n_parts + 1)[1:-1], side="left")
+    parts = min(n_parts(int(work[-1])), hi - lo)
+    cuts = np.searchsorted(work, np.linspace(0, work[-1], parts + 1)[1:-1], side="left")
     edges = np.unique(np.concatenate([[0], cuts, [hi - lo]])) + lo
     return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
 
 
-def _parts(n_pairs: int) -> int:
+def n_parts(n_pairs: int) -> int:
+    """Ranges that so many pairs are worked through in, whatever the number of threads."""
     return int(np.clip(n_pairs // _LEAST, 1, _PARTS))
 
 
@@ -251,56 +250,6 @@ def _sample(
         pairs.append(probability[first:] * len(chains.labels))
     chains.n_calls += 1
     return np.array(pairs), np.array(counts)
-
-
-def add_weak_pairs(found: Expectation, a: IntArray, b: IntArray, odds: FloatArray) -> Expectation:
-    """The same expectation with pairs that join no component counted on their own, at first order.
-
-    Such a pair is a link with its own odds if neither record has a partner already. Its probability is appended to
-    `pair_probability`, its effect on n is added; the statistics are left to `count_weak_pairs`.
-
-    Parameters
-    ----------
-    found
-        What `expect` returned.
-    a, b, odds
-        (W,) the pairs, and the odds of each by itself.
-    """
-    probability = odds / (1.0 + odds) * found.alone[a] * found.alone[b]
-    n = len(found.alone)
-    taken = np.bincount(a, weights=probability, minlength=n) + np.bincount(b, weights=probability, minlength=n)
-    expected = float(probability.sum())
-    return replace(
-        found,
-        pair_probability=np.concatenate([found.pair_probability, probability]),
-        alone=np.maximum(found.alone - taken, 0.0),
-        n_mean=found.n_mean - expected,
-        n_variance=found.n_variance + float(np.sum(probability * (1.0 - probability))),
-    )
-
-
-def count_weak_pairs(model: BlockModel, found: Expectation, a: IntArray, b: IntArray, threads: int) -> None:
-    """Add the statistics of the weak pairs (a, b), whose probabilities stand at the end of those found."""
-    if len(a) == 0:
-        return
-    order = stable_order(b)  # a record's repeats are added to by one thread only
-    later = b[order]
-    at = np.linspace(0, len(b) - 1, _parts(len(b)) + 1).astype(np.int64)[1:-1]
-    cuts = np.searchsorted(later, later[at], side="left")
-    edges = np.unique(np.concatenate([[0], cuts, [len(b)]])).tolist()
-    probability = found.pair_probability[-len(a) :]
-
-    def part(lo: int, hi: int) -> tuple[FloatArray, FloatArray]:
-        chosen = order[lo:hi]
-        stats, class_weight = np.zeros(found.stats.shape), np.zeros(found.class_weight.shape)
-        partition_kernels.pair_stats_kernel(
-            a[chosen], b[chosen], probability[chosen], model, stats, class_weight, found.repeats
-        )
-        return stats, class_weight
-
-    for stats, class_weight in map_ranges(part, list(itertools.pairwise(edges)), threads):
-        found.stats[:] += stats
-        found.class_weight[:] += class_weight
 
 
 def tiny_posterior(model: BlockModel, log_h: FloatArray) -> tuple[FloatArray, FloatArray]:

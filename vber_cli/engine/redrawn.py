@@ -62,7 +62,7 @@ def with_redrawn(
     """
     unrelated = pairs.model.unrelated
     candidates = _candidates(pairs, relations, noise)
-    if relations.n_classes == 0 or not candidates:
+    if not candidates:
         return relations, noise
     alpha = noise.concentration[:, :, None]
     link = alpha * unrelated / (1.0 + alpha)

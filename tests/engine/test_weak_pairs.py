@@ -39,9 +39,10 @@ def test_a_weak_pair_by_itself_has_its_exact_probability(rng, parts):
         np.testing.assert_allclose(getattr(weak, name), getattr(together, name), rtol=0, atol=1e-12, err_msg=name)
 
 
-def test_two_without_partners_and_the_statistics(rng):
+@pytest.mark.parametrize(("n_classes", "parts"), [(1, ()), (2, naive.FULL)])
+def test_two_without_partners_and_the_statistics(rng, n_classes, parts):
     """Where nobody joins a block, pairs count as far as both records have no partner."""
-    case = naive.make_case(rng, 30, "people", 2, naive.FULL)
+    case = naive.make_case(rng, 30, "people", n_classes, parts)
     graph = build_graph(*edges_within([[0, 1], [4, 5, 6], [9, 12], [17, 20], [28, 29]]), 30)
     found = one_pass(case, graph)
     before = found.stats.copy(), found.class_weight.copy(), found.repeats.copy()
@@ -59,11 +60,26 @@ def test_two_without_partners_and_the_statistics(rng):
     expected[a] -= p
     expected[b] -= p
     np.testing.assert_allclose(more.alone, expected, rtol=0, atol=1e-12)
-    parts = [naive.block_statistics(case, [x, y], w) for x, y, w in zip(a, b, p, strict=True)]
-    for old, new, added in zip(
-        before, (more.stats, more.class_weight, more.repeats), zip(*parts, strict=True), strict=True
+    added = [naive.block_statistics(case, [x, y], w) for x, y, w in zip(a, b, p, strict=True)]
+    for old, new, parts_of in zip(
+        before, (more.stats, more.class_weight, more.repeats), zip(*added, strict=True), strict=True
     ):
-        np.testing.assert_allclose(new, old + sum(added), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(new, old + sum(parts_of), rtol=0, atol=1e-12)
+
+
+def test_of_what_a_record_may_do_one_thing_happens(rng):
+    """One record that may be any of ten, of which no two can be one: sums over the eleven partitions."""
+    case = naive.make_case(rng, 11, "people", 1, ())
+    nobody = np.zeros(0, np.int32)
+    apart = one_pass(case, graph := build_graph(nobody, nobody, 11))
+    pairs, odds = ends(*((0, j) for j in range(1, 11))), rng.uniform(0.02, 0.2, 10)
+    joins = find_joins(built.model_of(case), apart, graph, pairs, np.log(odds), 1.2, threads=1)
+    more, links = add_weak_pairs(apart, pairs, np.log(odds), joins)
+    exact = odds / (1.0 + odds.sum())
+    np.testing.assert_allclose(more.pair_probability, exact, rtol=1e-12)
+    np.testing.assert_allclose(links, exact, rtol=1e-12)
+    np.testing.assert_allclose(more.alone, np.append(1.0 - exact.sum(), 1.0 - exact), rtol=1e-12)
+    assert more.n_mean == pytest.approx(11 - exact.sum())
 
 
 def few_records(rng, n_classes, parts):

@@ -1,12 +1,13 @@
-"""Run a kernel over consecutive ranges in threads. Ranges never depend on the number of threads, so results do not."""
+"""Run tasks in threads. What they are never depends on the number of threads, so results do not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
+Task = TypeVar("Task")
 
 
 def ranges(n: int, step: int) -> list[tuple[int, int]]:
@@ -16,7 +17,12 @@ def ranges(n: int, step: int) -> list[tuple[int, int]]:
 
 def map_ranges(work: Callable[[int, int], T], parts: list[tuple[int, int]], threads: int) -> list[T]:
     """`work(lo, hi)` of every part, in the order of the parts; `work` should release the GIL."""
-    if threads <= 1 or len(parts) <= 1:
-        return [work(lo, hi) for lo, hi in parts]
+    return in_threads(lambda part: work(*part), parts, threads)
+
+
+def in_threads(run: Callable[[Task], T], tasks: Sequence[Task], threads: int) -> list[T]:
+    """`run` of every task, in the order of the tasks; `run` should release the GIL."""
+    if threads <= 1 or len(tasks) <= 1:
+        return [run(task) for task in tasks]
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(lambda part: work(*part), parts))
+        return list(pool.map(run, tasks))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
 from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
-from vber_cli.parallel import ranges
+from vber_cli.parallel import in_threads, ranges
 
 _MISMATCH = 0.1  # an error rate that no field is thought to stay below while looking for candidates
 _FLOOR = 2.5  # nats: one telling value, or a few common ones
@@ -223,9 +222,5 @@ def collect(
                 return (out_a[:used].astype(np.int64) << 32) | out_b[:used], seen
             size = used
 
-    if threads <= 1 or len(parts) <= 1:
-        results = [run(part) for part in parts]
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            results = list(pool.map(run, parts))
+    results = in_threads(run, parts, threads)
     return [pairs for pairs, _ in results], sum(seen for _, seen in results)

@@ -1,16 +1,12 @@
-"""Helpers for kernels that list pairs: buffers that grow, tasks in threads."""
+"""Buffers that grow, for kernels that list pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
 
 def grown(fill: Callable[..., int], guess: int, dtypes: Iterable[Any] = (np.int32, np.int32)) -> list[NDArray[Any]]:
@@ -22,11 +18,3 @@ def grown(fill: Callable[..., int], guess: int, dtypes: Iterable[Any] = (np.int3
         buffers = [np.empty(used, dtype) for dtype in dtypes]
         fill(*buffers)
     return [buffer[:used].copy() for buffer in buffers]
-
-
-def in_threads(run: Callable[[Task], Result], tasks: Sequence[Task], threads: int) -> list[Result]:
-    """Run tasks; the results come in the tasks' order."""
-    if threads <= 1 or len(tasks) <= 1:
-        return [run(task) for task in tasks]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(run, tasks))

@@ -33,10 +33,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vber_cli.encode import similarity_kernels as kernels
-from vber_cli.encode.buffers import grown, in_threads
+from vber_cli.encode.buffers import grown
 from vber_cli.encode.types import FieldType, are_years, canonical
 from vber_cli.encode.words import overlapping_pairs, word_pairs
 from vber_cli.model.types import IntArray, LongArray
+from vber_cli.parallel import in_threads
 
 IDENTICAL, CLOSE, NEAR, OTHER, LEVEL_MISSING = 0, 1, 2, 3, 9
 JARO_WINKLER = 0.88

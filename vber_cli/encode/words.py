@@ -15,9 +15,10 @@ from nicknames import name_triplets
 from numpy.typing import NDArray
 
 from vber_cli.encode import similarity_kernels as kernels
-from vber_cli.encode.buffers import grown, in_threads
+from vber_cli.encode.buffers import grown
 from vber_cli.encode.folding import fold_text
 from vber_cli.model.types import IntArray
+from vber_cli.parallel import in_threads
 
 WordPairs = tuple[IntArray, IntArray, NDArray[np.int8]]
 

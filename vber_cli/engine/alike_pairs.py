@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vber_cli.engine.alike_kernels import classes_kernel
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.evidence_kernels import relation_evidence, tree_evidence
 from vber_cli.model.similar import N_LEVELS
@@ -14,6 +15,26 @@ from vber_cli.model.types import FloatArray, IntArray
 _RARITY_BIN = 0.5  # nats; pairs alike up to so much are taken for one, with their number as its weight
 _TELLING = 3.0  # nats of collision entropy that make a field telling
 _ANCHOR_BINS = np.array([1e-4, 1e-3, 0.02, 0.2, 0.5, 0.8, 0.95, 0.99])
+
+
+@dataclass(frozen=True)
+class Classes:
+    """What each class of pairs is made of.
+
+    Attributes
+    ----------
+    part
+        (P, C) float64, probability of every class.
+    number, shown
+        (C,) and (C, F, 4) float64: pairs of each class, and how many of them are at each level.
+    likelihood
+        Σ_pairs log(T + Σ odds LR).
+    """
+
+    part: FloatArray
+    number: FloatArray
+    shown: FloatArray
+    likelihood: float
 
 
 @dataclass(frozen=True)
@@ -29,7 +50,7 @@ class AlikePairs:
     count
         (P,) float64, how many pairs each stands for.
     shown
-        (P, F · 4) float64, marks the level of each field, nothing where a value is missing.
+        (P, F) int32: 5 · field + level, where level 4 is a missing value.
     by_chance
         (P,) float64, log probability of the levels between unrelated individuals, fields being independent.
     by_tree
@@ -43,28 +64,44 @@ class AlikePairs:
     anchor: FloatArray
     certain: np.ndarray
     count: FloatArray
-    shown: FloatArray
+    shown: IntArray
     by_chance: FloatArray
     by_tree: FloatArray
 
-    def log_ratio(self, level: FloatArray) -> FloatArray:
-        """(P, C) log likelihood ratio of classes with levels (C, F, 4) to unrelated pairs of independent fields."""
-        log_level = np.log(np.maximum(level, 1e-300)).reshape(len(level), self.shown.shape[1])
-        return np.asarray(self.shown @ log_level.T - self.by_chance[:, None])
+    def classes(
+        self,
+        odds: FloatArray,
+        level: FloatArray,
+        n_link: int,
+        *,
+        link: FloatArray | None = None,
+        weight: FloatArray | None = None,
+    ) -> Classes:
+        """How far every pair is of every class, the first `n_link` of which are links.
 
-    def responsibilities(self, log_odds: FloatArray, n_link: int) -> tuple[FloatArray, FloatArray]:
-        """(P, C) probability of every class from log odds (P, C), and log(T + Σ odds) (P,) of every pair.
-
-        The first `n_link` classes are links; pairs known to be links belong to these alone.
+        Parameters
+        ----------
+        odds, level
+            (C,) odds of each class against unrelated pairs, and (C, F, 4) the levels of its pairs.
+        n_link
+            The prior is the links', and pairs known to be links belong to these alone.
+        link
+            (P,) nats: evidence for the first class, where it is not its levels that give it.
+        weight
+            (P,) what each pair counts for in the classes that are no links; all count as `count` for the links.
         """
-        top = np.maximum(log_odds.max(axis=1), self.by_tree)
-        part = np.exp(log_odds - top[:, None])
-        total = np.exp(self.by_tree - top) + part.sum(axis=1)
-        part /= total[:, None]
-        sure = part[self.certain, :n_link]
-        part[self.certain] = 0.0
-        part[self.certain, :n_link] = sure / np.maximum(sure.sum(axis=1, keepdims=True), 1e-300)
-        return part, top + np.log(total)
+        n_fields = self.levels.shape[1]
+        # a row for every level of every field, and one for values that are missing
+        table = np.zeros((n_fields, N_LEVELS + 1, len(odds)))
+        table[:, :N_LEVELS] = np.moveaxis(np.log(np.maximum(level, 1e-300)), 0, 2)
+        part, sums = np.empty((len(self.b), len(odds))), np.zeros(table.shape)
+        likelihood = classes_kernel(
+            self.shown, self.certain, self.by_chance, self.by_tree, self.prior,
+            np.zeros(0) if link is None else link, np.log(np.maximum(odds, 1e-300)), table.reshape(-1, len(odds)),
+            n_link, self.count, self.count if weight is None else weight, part, sums.reshape(-1, len(odds)),
+        )  # fmt: skip
+        shown = np.ascontiguousarray(np.moveaxis(sums[:, :N_LEVELS], 2, 0))
+        return Classes(part, sums[0].sum(axis=0), shown, likelihood)
 
 
 def telling_fields(unrelated: FloatArray) -> np.ndarray:
@@ -103,10 +140,9 @@ def alike_pairs(
     size = np.diff(np.append(begin, len(b)))
     chosen = order[begin + size // 2]
     count = size.astype(np.float64)
-    shown = np.stack([levels[chosen] == level for level in range(N_LEVELS)], axis=2)
+    shown = (np.minimum(levels[chosen], N_LEVELS) + (N_LEVELS + 1) * np.arange(n_fields)).astype(np.int32)
     return AlikePairs(
         model, b[chosen], levels[chosen], prior[chosen],
         np.add.reduceat(anchor[order], begin) / count if len(b) else anchor,
-        certain[chosen], count, shown.reshape(len(chosen), n_fields * N_LEVELS).astype(np.float64), by_chance[chosen],
-        by_tree[chosen],
+        certain[chosen], count, shown, by_chance[chosen], by_tree[chosen],
     )  # fmt: skip

@@ -22,8 +22,9 @@ from vber_cli.model.dependence import Dependence, individual_shares, tree_roots
 from vber_cli.model.noise import Noise
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.relations import Relations
-from vber_cli.model.similar import IDENTICAL, N_LEVELS, OTHER
+from vber_cli.model.similar import IDENTICAL, MISSING_LEVEL, N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
+from vber_cli.parallel import in_threads
 
 _PAIRS_PER_FIELD = 30_000
 _ENOUGH = 30  # clear pairs, fewer say nothing about a field
@@ -81,6 +82,7 @@ def learn_tree(
     possible: np.ndarray,
     occupancy: Occupancy,
     seed: int,
+    threads: int = 1,
 ) -> Anchor:
     """Learn the tree, and the candidates' link probabilities under it, from independence on.
 
@@ -96,6 +98,8 @@ def learn_tree(
         The prior over the number of individuals.
     seed
         Of the sampled pairs and of the noise classes' starts.
+    threads
+        Has no influence on the result.
     """
     n_fields = records.n_fields
     now = Evidence(
@@ -118,10 +122,10 @@ def learn_tree(
     for n_edges in range(1, n_fields + _MORE_ROUNDS + 1):
         # any two records are of one individual with probability 1/K
         log_new = float(np.log(max(occupancy.mean(n), 1.0)))
-        tree = _tree(model, now, sharing, log_new, observed, n_edges)
+        tree = _tree(model, now, sharing, log_new, observed, n_edges, threads)
         now = replace(now, dependence=tree)
         model = block_model(records, now)
-        link, doubt = pair_evidence(model, b, levels)
+        link, doubt = pair_evidence(model, b, levels, threads)
         link += _moved(model, levels).sum(axis=1)
         probability = 1.0 / (1.0 + np.exp(np.clip(log_new + doubt - link, -500.0, 500.0)))
         probability[together] = 1.0
@@ -183,15 +187,17 @@ def _field_evidence(model: BlockModel, evidence: Evidence, pairs: _Sharing) -> F
     """(P, F) float64 nats: what each field says for a link by itself, under the overall noise and the present tree."""
     alpha = evidence.prior.concentration
     copies = (evidence.noise.share[:, None, None] * evidence.noise.levels).sum(axis=0)
-    out = np.zeros(pairs.levels.shape)
+    near = np.column_stack([copies[:, 1:3] / np.maximum(model.unrelated[:, 1:3], 1e-12), np.zeros(len(alpha))])
+    out = np.empty(pairs.levels.shape)
     for f in range(len(alpha)):
         level = pairs.levels[:, f]
-        ratio = np.ones(len(level)) * alpha[f]
-        ratio += np.where(level == 0, copies[f, 0] / model.theta[pairs.b, f], 0.0)
-        for near in (1, 2):
-            ratio += np.where(level == near, copies[f, near] / max(model.unrelated[f, near], 1e-12), 0.0)
-        out[:, f] = np.where(level < N_LEVELS, np.log(ratio / (1.0 + alpha[f])), 0.0)
-    return np.asarray(out + _moved(model, pairs.levels) - tree_evidence(model, pairs.b, pairs.levels))
+        by_level = np.full(MISSING_LEVEL + 1, 1.0)
+        by_level[1:N_LEVELS] = (alpha[f] + near[f]) / (1.0 + alpha[f])
+        ratio = by_level[level]
+        same = np.flatnonzero(level == IDENTICAL)
+        ratio[same] = (alpha[f] + copies[f, 0] / model.theta[pairs.b[same], f]) / (1.0 + alpha[f])
+        out[:, f] = ratio
+    return np.asarray(np.log(out) + _moved(model, pairs.levels) - tree_evidence(model, pairs.b, pairs.levels))
 
 
 def _moved(model: BlockModel, levels: np.ndarray) -> FloatArray:
@@ -202,24 +208,30 @@ def _moved(model: BlockModel, levels: np.ndarray) -> FloatArray:
     """
     out = np.zeros(levels.shape)
     differs = model.alpha[0] / (1.0 + model.alpha[0])
+    by_level = np.zeros(MISSING_LEVEL + 1)
     for f, g in model.tree:
-        parent_differs = levels[:, g] == OTHER
-        agrees = (levels[:, f] < OTHER) * np.log((1.0 - _ALSO_DIFFERS) / (1.0 - differs[f]))
-        out[:, f] = parent_differs * (agrees + (levels[:, f] == OTHER) * np.log(_ALSO_DIFFERS / differs[f]))
+        by_level[:OTHER] = np.log((1.0 - _ALSO_DIFFERS) / (1.0 - differs[f]))
+        by_level[OTHER] = np.log(_ALSO_DIFFERS / differs[f])
+        out[:, f] = np.where(levels[:, g] == OTHER, by_level[levels[:, f]], 0.0)
     return out
 
 
 def _tree(
-    model: BlockModel, evidence: Evidence, sharing: dict[int, _Sharing], log_new: float, observed: FloatArray, most: int
+    model: BlockModel,
+    evidence: Evidence,
+    sharing: dict[int, _Sharing],
+    log_new: float,
+    observed: FloatArray,
+    most: int,
+    threads: int,
 ) -> Dependence:
     """The edges g → f of most gain that make a forest, each field with one parent at most, and no more than so many."""
     n_fields = model.codes.shape[1]
     telling, root = telling_fields(model.unrelated), tree_roots(evidence.dependence.edges, n_fields)
     edges: list[tuple[float, int, int, float, FloatArray]] = []
-    for g, pairs in sharing.items():
-        if len(pairs.b) < _ENOUGH:
-            continue
-        weight = _field_evidence(model, evidence, pairs)
+    enough = {g: pairs for g, pairs in sharing.items() if len(pairs.b) >= _ENOUGH}
+    evidences = in_threads(lambda pairs: _field_evidence(model, evidence, pairs), list(enough.values()), threads)
+    for (g, pairs), weight in zip(enough.items(), evidences, strict=True):
         links = float(np.sum(1.0 / (1.0 + np.exp(np.clip(log_new - weight.sum(axis=1), -50.0, 50.0)))))
         found: dict[int, tuple[float, FloatArray, int]] = {}
         for f in range(n_fields):

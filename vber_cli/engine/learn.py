@@ -392,8 +392,9 @@ def choose_relations(
     possible = possible_levels(model)
     n_pairs = n_free_pairs(model.constraints, records.n_records)
     anchor = learn_tree(
-        records, now.evidence, pairs.b, pairs.a, pairs.levels, possible, settings.occupancy, settings.seed
-    )
+        records, now.evidence, pairs.b, pairs.a, pairs.levels, possible, settings.occupancy, settings.seed,
+        settings.threads,
+    )  # fmt: skip
     now = replace(now, tree=anchor.dependence, evidence=replace(now.evidence, dependence=anchor.dependence))
     if anchor.dependence.n_edges == 0:
         return now, {}  # where no field depends on another there are no relatives to tell from duplicates
@@ -406,8 +407,9 @@ def choose_relations(
         prior = np.where(database == records.db_of_record[pairs.b], within[database], across)
     together = model.constraints.standing(pairs.a, pairs.b) > 0
     found = choose_structure(
-        model, pairs.b, pairs.levels, prior, anchor.probability, possible, n_pairs, settings.seed, together
-    )
+        model, pairs.b, pairs.levels, prior, anchor.probability, possible, n_pairs, settings.seed, together,
+        settings.threads,
+    )  # fmt: skip
     noise = found.noise
     if found.relations.n_classes == 0:
         # no relatives to excuse: from all that the tree takes for links

@@ -157,17 +157,18 @@ def _begin(pairs: AlikePairs, state: _State, f: int, n_pairs: float) -> _State:
     They show how many there are, with those who differ in f alone, and what the links' levels there are without them.
     """
     q = len(state.link)
-    part, _ = _responsibilities(pairs, *_classes(pairs, state), q, n_pairs)
-    links = part[:, :q] * pairs.count[:, None]
+    levels, number = _classes(pairs, state)
+    links = pairs.classes(number / n_pairs, levels, q).part[:, :q] * pairs.count[:, None]
     children = [g for g in with_dependents(pairs.model.tree, f) if g != f]
     apart = (pairs.levels[:, f] == OTHER) & (pairs.levels[:, children] == OTHER).any(axis=1)
     anew = [f, *children]
-    levels = _link_levels(pairs, np.where(apart[:, None], 0.0, links).sum(axis=1, keepdims=True), links[:, :0], ())[0]
+    together = np.where(apart, 0.0, links.sum(axis=1))
+    shown = np.stack([together @ (pairs.levels == level) for level in range(N_LEVELS)], axis=1)
     link = state.link.copy()
-    link[:, anew] = levels[anew]
+    link[:, anew] = _link_levels(pairs, shown[None], ())[0][anew]
     differ = 1.0 - float(np.prod(1.0 - pairs.model.unrelated[children, OTHER]))
-    number = float(links[apart].sum()) / max(differ, _LEAST)
-    n_anew = np.append(state.n_anew, max(number, 1.0))
+    n_redrawn = float(links[apart].sum()) / max(differ, _LEAST)
+    n_anew = np.append(state.n_anew, max(n_redrawn, 1.0))
     return replace(state, link=link, redrawn=(*state.redrawn, f), n_anew=n_anew)
 
 
@@ -180,40 +181,29 @@ def _classes(pairs: AlikePairs, state: _State) -> tuple[FloatArray, FloatArray]:
 
 def _fit(pairs: AlikePairs, state: _State, n_pairs: float) -> tuple[_State, float]:
     """Everything but the relations' own levels fitted to convergence, and the composite likelihood."""
-    count, q, c, d = pairs.count, len(state.link), len(state.own), len(state.redrawn)
+    q, c, d = len(state.link), len(state.own), len(state.redrawn)
     before = -np.inf
     for _ in range(_ROUNDS):
         levels, number = _classes(pairs, state)
-        part, log_total = _responsibilities(pairs, levels, number, q, n_pairs)
-        likelihood = float(count @ log_total) - float(number.sum())
+        classes = pairs.classes(number / n_pairs, levels, q)
+        likelihood = classes.likelihood - float(number.sum())
         if likelihood < before + _STILL:
             break
         before = likelihood
-        part *= count[:, None]
-        total = np.maximum(part.sum(axis=0), 1e-3)
-        link = _link_levels(pairs, part[:, :q], part[:, q + c :], state.redrawn)
+        total = np.maximum(classes.number, 1e-3)
+        link = _link_levels(pairs, classes.shown[np.r_[:q, q + c : len(total)]], state.redrawn)
         n_anew = total[q + c :].reshape(d, q).sum(axis=1)
         state = replace(state, link=link, n_link=total[:q], n_own=total[q : q + c], n_anew=n_anew)
     return state, before
 
 
-def _responsibilities(
-    pairs: AlikePairs, levels: FloatArray, number: FloatArray, n_link: int, n_pairs: float
-) -> tuple[FloatArray, FloatArray]:
-    """(P, ·) probability of every class, the links first, and log(T + Σ odds LR) (P,) of every pair."""
-    log_odds = pairs.log_ratio(levels) + np.log(np.maximum(number, 1e-300) / n_pairs)
-    log_odds[:, :n_link] += pairs.prior[:, None]
-    return pairs.responsibilities(log_odds, n_link)
-
-
-def _link_levels(pairs: AlikePairs, link: FloatArray, anew: FloatArray, redrawn: Sequence[int]) -> FloatArray:
-    """(Q, F, 4) levels of links from the weights (P, Q) of the pairs, and (P, D · Q) of those that are like them."""
-    n_classes, n_fields = link.shape[1], pairs.levels.shape[1]
-    counts = (link.T @ pairs.shown).reshape(n_classes, n_fields, N_LEVELS)
-    beside = (anew.T @ pairs.shown).reshape(len(redrawn), n_classes, n_fields, N_LEVELS)
-    for d, f in enumerate(redrawn):
+def _link_levels(pairs: AlikePairs, shown: FloatArray, redrawn: Sequence[int]) -> FloatArray:
+    """(Q, F, 4) levels of links from the levels (Q + D · Q, F, 4) shown by them, and by those that are like them."""
+    n_fields = pairs.levels.shape[1]
+    counts, *beside = np.split(shown, 1 + len(redrawn))
+    for f, like in zip(redrawn, beside, strict=True):
         kept = np.setdiff1d(np.arange(n_fields), with_dependents(pairs.model.tree, f))
-        counts[:, kept] += beside[d][:, kept]
+        counts[:, kept] += like[:, kept]
     overall = counts.sum(axis=0) + 1e-6
     counts += _COMPARISONS * overall / overall.sum(axis=1, keepdims=True)
     return np.asarray(counts / counts.sum(axis=2, keepdims=True))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vber_cli.arrays import distinct_rows
-from vber_cli.engine.alike_pairs import AlikePairs, alike_pairs, telling_fields
+from vber_cli.engine.alike_pairs import AlikePairs, Classes, alike_pairs, telling_fields
 from vber_cli.engine.block_model import BlockModel, with_noise
 from vber_cli.engine.evidence_kernels import pair_evidence
 from vber_cli.engine.noise_classes import as_noise, few_classes, with_changed_parts
@@ -28,6 +28,7 @@ from vber_cli.model.noise import Noise
 from vber_cli.model.relations import Relations
 from vber_cli.model.similar import MISSING_LEVEL, N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray, IntArray
+from vber_cli.parallel import in_threads
 
 RELATION_COUNTS = (0, 1, 2, 4, 8, 12)
 _STARTS = 2  # and one from the best structure of fewer classes
@@ -99,6 +100,7 @@ def choose_structure(
     n_pairs: float,
     seed: int,
     certain: np.ndarray | None = None,
+    threads: int = 1,
 ) -> Structure:
     """Fit structures with 0, 1, 2, … classes of relations from anchored starts, and keep the one with the best BIC.
 
@@ -120,6 +122,8 @@ def choose_structure(
         Of samples and starts.
     certain
         (P,) bool, pairs that are known to be links.
+    threads
+        Has no influence on the result.
     """
     certain = np.zeros(len(b), dtype=bool) if certain is None else certain
     rng = np.random.default_rng([seed, 6])
@@ -134,7 +138,7 @@ def choose_structure(
         known = best.relations.levels if best is not None else np.zeros((0, *starts[0].shape[1:]))
         if 0 < len(known) < n_classes:
             starts.append(np.concatenate([known, _first_levels(pairs, n_classes - len(known), rng)]))
-        fits = [_fit(pairs, start, possible, n_pairs, seed) for start in starts]
+        fits = in_threads(lambda start: _fit(pairs, start, possible, n_pairs, seed), starts, threads)
         # where many sure links are lost, identity and relation have swapped places
         most = (
             min(_MOST_LOST, best.lost + _MORE_LOST) if n_classes > 1 and best is not None and len(known) else _MOST_LOST
@@ -157,30 +161,35 @@ def choose_structure(
 
 def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: float, seed: int) -> _Fit:
     """Relations from the anchor's others under anchored noise, then noise from the links; from given levels."""
-    p, count, n_classes = pairs.anchor, pairs.count, len(level)
+    count, n_classes = pairs.count, len(level)
     noise = anchored_noise(possible)
     link, _ = pair_evidence(without_relations(pairs.model, noise), pairs.b, pairs.levels)
-    n_links = max(float(count @ p), 1.0)
-    n_related = np.full(n_classes, (0.5 * float(count @ (p < _CLEAR)) + 1.0) / max(n_classes, 1))
+    links = np.ones((1, *possible.shape))  # what the first class's levels say comes from the noise classes
+    n_links = max(float(count @ pairs.anchor), 1.0)
+    n_related = np.full(n_classes, (0.5 * float(count @ (pairs.anchor < _CLEAR)) + 1.0) / max(n_classes, 1))
+
+    def classes(weight: FloatArray) -> Classes:
+        odds = np.append(n_links, n_related) / n_pairs
+        return pairs.classes(odds, np.concatenate([links, level]), 1, link=link, weight=weight)
+
     for refit in range(len(_TRAINED_BELOW)):
         trained = pairs.anchor < _TRAINED_BELOW[refit]
         before = -np.inf
         for _ in range(_EM_ROUNDS):
-            p, related, log_total = _responsibilities(pairs, link, n_links, level, n_related, n_pairs)
-            likelihood = float(count @ log_total) - n_links - n_related.sum()
+            found = classes(trained * count)
+            likelihood = found.likelihood - n_links - n_related.sum()
             if likelihood < before + _STILL:
                 break
             before = likelihood
-            n_links = max(float(count @ p), 1.0)
-            if n_classes:
-                weight = related * (trained * count)[:, None]
-                level = _levels(pairs, weight)
-                n_related = np.maximum(weight.sum(axis=0), 1e-3)
+            n_links = max(float(found.number[0]), 1.0)
+            level = _levels(pairs, found.shown[1:])
+            n_related = np.maximum(found.number[1:], 1e-3)
         if refit > 0:
-            noise = _noise_of(pairs, p, possible, seed, _NOISE_ABOVE[refit])
+            noise = _noise_of(pairs, found.part[:, 0], possible, seed, _NOISE_ABOVE[refit])
         link, _ = pair_evidence(without_relations(pairs.model, noise), pairs.b, pairs.levels)
-    p, related, log_total = _responsibilities(pairs, link, n_links, level, n_related, n_pairs)
-    likelihood = float(count @ log_total) - n_links - n_related.sum()
+    found = classes(count)
+    p, related = found.part[:, 0], found.part[:, 1:]
+    likelihood = found.likelihood - n_links - n_related.sum()
     parameters = (n_classes + noise.n_classes) * _n_parameters(possible)
     bic = float(likelihood - 0.5 * np.log(max(count.sum(), 2.0)) * parameters)
     sure = pairs.anchor > _SURE
@@ -235,21 +244,10 @@ def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int,
     return with_changed_parts(noise, parts_that_change(pairs.model))
 
 
-def _responsibilities(
-    pairs: AlikePairs, link: FloatArray, n_links: float, level: FloatArray, n_related: FloatArray, n_pairs: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """P(link) (P,), P(relation c) (P, C), and log(T + Σ odds LR) (P,) of every pair."""
-    log_odds = np.empty((len(link), 1 + len(level)))
-    log_odds[:, 0] = link + pairs.prior + np.log(n_links / n_pairs)
-    log_odds[:, 1:] = pairs.log_ratio(level) + np.log(n_related / n_pairs)
-    part, log_total = pairs.responsibilities(log_odds, 1)
-    return part[:, 0], part[:, 1:], log_total
-
-
-def _levels(pairs: AlikePairs, weight: FloatArray) -> FloatArray:
-    """(C, F, 4) level probabilities of the pairs weighted by (P, C)."""
+def _levels(pairs: AlikePairs, shown: FloatArray) -> FloatArray:
+    """(C, F, 4) level probabilities from how many pairs are at each level."""
     unrelated = pairs.model.unrelated
-    out = (weight.T @ pairs.shown).reshape(weight.shape[1], -1, N_LEVELS) + _PRIOR_WEIGHT * np.maximum(unrelated, 1e-6)
+    out = shown + _PRIOR_WEIGHT * np.maximum(unrelated, 1e-6)
     return _kept_different(out / out.sum(axis=2, keepdims=True), unrelated)
 
 
@@ -291,9 +289,8 @@ def _first_levels(pairs: AlikePairs, n_classes: int, rng: np.random.Generator) -
                 if mine.any()
                 else points[rng.choice(len(points), p=share)]
             )
-    weight = np.zeros((len(pairs.b), n_classes))
-    weight[clear, near[pattern]] = pairs.count[clear]
-    return _levels(pairs, weight)
+    members = np.where(near[:, None] == np.arange(n_classes), count[:, None], 0.0)
+    return _levels(pairs, np.stack([members.T @ (patterns == level) for level in range(N_LEVELS)], axis=2))
 
 
 def refit_relations(
@@ -323,10 +320,8 @@ def refit_relations(
     nobody = np.zeros(len(clear), dtype=bool)
     pairs = alike_pairs(model, b[clear], levels[clear], np.zeros(len(clear)), probability[clear], nobody)
     level, odds, own = relations.levels.copy(), relations.odds.copy(), relations.own
-    nothing = np.full(len(pairs.b), -np.inf)
     for _ in range(_EM_ROUNDS):
-        _, related, _ = _responsibilities(pairs, nothing, 1.0, level, odds * n_pairs, n_pairs)
-        weight = related[:, own] * pairs.count[:, None]
-        level[own] = _levels(pairs, weight)
-        odds[own] = np.maximum(weight.sum(axis=0), 1e-3) / n_pairs
+        found = pairs.classes(odds, level, 0)
+        level[own] = _levels(pairs, found.shown[own])
+        odds[own] = np.maximum(found.number[own], 1e-3) / n_pairs
     return replace(relations, odds=odds, levels=level)

@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 from vber_cli.encode.codebook import Codebook
 from vber_cli.encode.dates import resolve_reading
 from vber_cli.encode.derived import derived_keys
-from vber_cli.encode.similarity import find_similar
+from vber_cli.encode.similarity import Similar, find_similar
 from vber_cli.encode.swaps import find_swaps
 from vber_cli.encode.types import FieldType, canonical, infer_type
 from vber_cli.errors import UsageError
 from vber_cli.model.prior import Prior, value_pointers
 from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
+from vber_cli.parallel import in_threads
 
 EVERY_FIELD = "*"
 
@@ -87,59 +88,82 @@ def compare(
     threads
         Has no influence on the result.
     """
-    n, n_fields = records.codes.shape
-    codes = np.empty((n, n_fields), dtype=np.int32)
-    columns: list[IntArray] = []
-    owners: list[int] = []
-    types: list[FieldType] = []
-    notes: list[str] = []
-    ends_a, ends_b, levels = [], [], []
-    all_forms: list[pa.StringArray] = []
-    shares: list[FloatArray] = []
-    sizes = np.empty(n_fields, dtype=np.int64)
-    for f, field in enumerate(codebook.fields):
-        values = codebook.values[f]
-        counts = np.bincount(records.codes[records.codes[:, f] >= 0, f], minlength=len(values))
-        kind = infer_type(field, values, counts, asked.get(field))
-        notes += kind.notes
-        types.append(kind)
-        if asked.get(field) == "category":
-            # asked for, so taken at its word: the same or not, letter for letter
-            forms, code_of = _coded([values], [records.codes[:, f]])
-        else:
-            forms, code_of, more = _forms(records, f, values, kind, names)
-            notes += more
-        codes[:, f] = code_of
-        own = np.bincount(code_of[code_of >= 0], minlength=len(forms))
-        sizes[f] = len(forms)
-        all_forms.append(forms)
-        shares.append(own / max(int(own.sum()), 1))
-        found = find_similar(forms, own, kind, threads, forms=forms)
-        ends_a.append(found.a.astype(np.int64))
-        ends_b.append(found.b.astype(np.int64))
-        levels.append(found.level)
-        for key in derived_keys(forms, kind, forms=forms).values():
-            columns.append(np.where(code_of >= 0, key[np.maximum(code_of, 0)], -1).astype(np.int32))
-            owners.append(f)
+
+    def of_field(f: int) -> _ComparedField:
+        return _compare_field(records, codebook, f, names, asked.get(codebook.fields[f]), threads)
+
+    fields = in_threads(of_field, range(len(codebook.fields)), threads)
+    sizes = np.array([len(field.forms) for field in fields], dtype=np.int64)
     value_ptr = value_pointers(sizes)
     similar = SimilarValues.of(
         value_ptr,
-        np.concatenate([a + value_ptr[f] for f, a in enumerate(ends_a)]),
-        np.concatenate([b + value_ptr[f] for f, b in enumerate(ends_b)]),
-        np.concatenate(levels),
+        np.concatenate([field.similar.a.astype(np.int64) + value_ptr[f] for f, field in enumerate(fields)]),
+        np.concatenate([field.similar.b.astype(np.int64) + value_ptr[f] for f, field in enumerate(fields)]),
+        np.concatenate([field.similar.level for field in fields]),
     )
-    prior = Prior(value_ptr, np.concatenate(shares), np.ones(n_fields))
-    similar = similar.with_swaps(find_swaps(all_forms, types, similar, prior))
-    key_codes = np.ascontiguousarray(np.column_stack([codes, *columns]))
-    key_field = np.concatenate([np.arange(n_fields), owners]).astype(np.int64)
+    types = [field.kind for field in fields]
+    prior = Prior(value_ptr, np.concatenate([field.share for field in fields]), np.ones(len(fields)))
+    similar = similar.with_swaps(find_swaps([field.forms for field in fields], types, similar, prior))
+    codes = [field.codes for field in fields]
+    key_codes = np.column_stack([*codes, *[key for field in fields for key in field.keys]])
+    owners = [f for f, field in enumerate(fields) for _ in field.keys]
+    key_field = np.concatenate([np.arange(len(fields)), owners]).astype(np.int64)
     return Comparison(
-        Records(np.ascontiguousarray(codes), records.db_of_record, sizes),
+        Records(np.column_stack(codes), records.db_of_record, sizes),
         similar,
         key_codes,
         key_field,
         tuple(types),
-        tuple(dict.fromkeys(notes)),
+        tuple(dict.fromkeys(note for field in fields for note in field.notes)),
     )
+
+
+@dataclass(frozen=True)
+class _ComparedField:
+    """One field's type, what is to be said of it, and its V comparison forms.
+
+    Attributes
+    ----------
+    kind, notes, forms
+        The field's type, notes, and the sorted distinct forms.
+    codes
+        (N,) int32, the form of each record's value, −1 where there is none.
+    share
+        (V,) float64, how frequent each form is.
+    similar
+        Pairs of similar forms.
+    keys
+        (N,) int32 each, codes of what is derived from the forms.
+    """
+
+    kind: FieldType
+    notes: list[str]
+    forms: pa.StringArray
+    codes: IntArray
+    share: FloatArray
+    similar: Similar
+    keys: list[IntArray]
+
+
+def _compare_field(
+    records: Records, codebook: Codebook, f: int, names: tuple[str, ...], asked: str | None, threads: int
+) -> _ComparedField:
+    """Decide on the type of field f, fold its values, and find the similar ones; `asked` is the type the user named."""
+    values, column = codebook.values[f], records.codes[:, f]
+    counts = np.bincount(column[column >= 0], minlength=len(values))
+    kind = infer_type(codebook.fields[f], values, counts, asked)
+    notes = list(kind.notes)
+    if asked == "category":
+        # asked for, so taken at its word: the same or not, letter for letter
+        forms, codes = _coded([values], [column])
+    else:
+        forms, codes, more = _forms(records, f, values, kind, names)
+        notes += more
+    own = np.bincount(codes[codes >= 0], minlength=len(forms))
+    found = find_similar(forms, own, kind, threads, forms=forms)
+    derived = derived_keys(forms, kind, forms=forms).values()
+    keys = [np.where(codes >= 0, key[np.maximum(codes, 0)], -1).astype(np.int32) for key in derived]
+    return _ComparedField(kind, notes, forms, codes, own / max(int(own.sum()), 1), found, keys)
 
 
 def _forms(

@@ -153,9 +153,7 @@ def accumulate(records: Records, prior: Prior, linkage: Linkage, threads: int = 
     cell_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     cell_value = _concatenate([part[1] for part in parts], np.int32)
     cell_count = _concatenate([part[2] for part in parts], np.float64)
-    pair = np.repeat(np.arange(linkage.n_stored * n_fields), sizes)
-    n_observed = np.bincount(pair, weights=cell_count, minlength=linkage.n_stored * n_fields).astype(np.float64)
-    n_observed = n_observed.reshape(linkage.n_stored, n_fields)
+    n_observed = _concatenate([part[3] for part in parts], np.float64).reshape(linkage.n_stored, n_fields)
     if linkage.n_rest > 0:
         share = np.where(linkage.blank, 0.0, linkage.rest) / linkage.n_rest
         rest_count = value_counts(records, prior.value_ptr, share)

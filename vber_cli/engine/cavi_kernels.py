@@ -43,9 +43,13 @@ def transpose_kernel(ptr, individual, phi, n_stored):  # type: ignore[no-untyped
 
 @nb.njit(cache=True, nogil=True)
 def cells_kernel(lo, hi, codes, value_ptr, ptr, record, weight):  # type: ignore[no-untyped-def]
-    """Cells of individuals lo..hi-1: (cells per (individual, field), value, count), c_kfv = Σ_r φ_rk 1{x_rf = v}."""
+    """Cells of individuals lo..hi-1, c_kfv = Σ_r φ_rk 1{x_rf = v}.
+
+    Returns (cells per (individual, field), value, count, Σ_v c_kfv per (individual, field)).
+    """
     n_fields = codes.shape[1]
     size = np.zeros((hi - lo) * n_fields, np.int64)
+    observed = np.zeros((hi - lo) * n_fields, np.float64)
     capacity = (ptr[hi] - ptr[lo]) * n_fields
     value = np.empty(capacity, np.int32)
     count = np.empty(capacity, np.float64)
@@ -87,7 +91,9 @@ def cells_kernel(lo, hi, codes, value_ptr, ptr, record, weight):  # type: ignore
                         count[used] = weight[e]
                         used += 1
             size[(k - lo) * n_fields + f] = used - first
-    return size, value[:used].copy(), count[:used].copy()
+            for e in range(first, used):
+                observed[(k - lo) * n_fields + f] += count[e]
+    return size, value[:used].copy(), count[:used].copy(), observed
 
 
 @nb.njit(cache=True, nogil=True)

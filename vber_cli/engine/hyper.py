@@ -8,10 +8,13 @@ as another.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from scipy.special import betaln, softmax
 
 from vber_cli.engine.local_kernels import COPIES, DEPTH, FRESH, SHOWN
+from vber_cli.model.counting_kernels import draws_kernel
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION, Prior
 from vber_cli.model.species import fit_species
@@ -165,13 +168,10 @@ def learn_base(records: Records, prior: Prior, repeats: FloatArray, *, others_on
     long as no links are known, and relatives are looked for, rare values come in families.
     """
     base = np.empty(len(prior.base))
-    for f in range(records.n_fields):
-        lo, hi = prior.value_ptr[f], prior.value_ptr[f + 1]
-        column = records.codes[:, f]
-        seen = column >= 0
-        draws = np.bincount(column[seen], weights=1.0 - repeats[seen, f], minlength=int(hi - lo)).astype(np.float64)
-        draws = np.maximum(draws, 1.0)  # every value was drawn at least once
-        others = np.maximum(np.bincount(column[seen], minlength=int(hi - lo)) - 1, 1)
+    drawn, times = draws_kernel(records.codes, repeats, prior.value_ptr)
+    drawn = np.maximum(drawn, 1.0)  # every value was drawn at least once
+    for lo, hi in itertools.pairwise(prior.value_ptr.tolist()):
+        draws, others = drawn[lo:hi], np.maximum(times[lo:hi] - 1.0, 1.0)
         counted = draws - (draws - 1.0) / others if others_only else draws
         base[lo:hi] = fit_species(draws).probability(counted, float(draws.sum()))
     return prior.with_base(base)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vber_cli.model.presence_kernels import alone_kernel
 from vber_cli.model.root import bisect
 from vber_cli.model.types import FloatArray, IntArray
 
@@ -50,14 +51,9 @@ def present_individuals(
     a, b, probability
         (P,) candidate pairs and their link probabilities.
     """
-    same = database[a] == database[b]
-    ends = np.concatenate([a[same], b[same]])
-    p = np.concatenate([probability[same], probability[same]])
-    out = np.zeros(n_databases)
-    for node, weight in zip((_NODES + 1.0) / 2.0, _WEIGHTS / 2.0, strict=True):  # ∫ Π (1 − p + p t) dt over 0..1
-        log_product = np.bincount(ends, weights=np.log1p(-p * (1.0 - node)), minlength=len(database))
-        out += weight * np.bincount(database, weights=np.exp(log_product), minlength=n_databases)
-    return out
+    # E[1 / (1 + X)] = ∫ Π (1 − p + p t) dt over 0..1
+    found: FloatArray = alone_kernel(database, n_databases, a, b, probability, (_NODES + 1.0) / 2.0, _WEIGHTS / 2.0)
+    return found
 
 
 def learn_presence(sizes: FloatArray, individuals: FloatArray, n_individuals: float) -> Presence | None:

@@ -13,6 +13,7 @@ from vber_cli.model.types import FloatArray, IntArray, LongArray
 
 IDENTICAL, CLOSE, NEAR, OTHER, MISSING_LEVEL = 0, 1, 2, 3, 9
 N_LEVELS = 4
+_BITS = 30  # of a value, all fields' numbered through, where two of them and a level are sorted as one number
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,13 @@ class SimilarValues:
         ends = np.concatenate([a, b])
         others = np.concatenate([b, a])
         levels = np.concatenate([level, level])
-        order = np.argsort((ends.astype(np.int64) << 32) | others)  # all different
+        # all different; sorted together with their levels, as one number each
+        packed = np.sort(((ends.astype(np.int64) << _BITS | others) << 2) | levels)
+        others, levels = packed >> 2 & ((1 << _BITS) - 1), packed & 3
         counts = np.bincount(ends, minlength=int(value_ptr[-1]))
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         found = Swaps.none() if swaps is None else swaps
-        return cls(ptr, others[order].astype(np.int32), levels[order].astype(np.int8), found)
+        return cls(ptr, others.astype(np.int32), levels.astype(np.int8), found)
 
     def with_swaps(self, swaps: Swaps) -> SimilarValues:
         """Return the same similar values, and fields that may change places."""

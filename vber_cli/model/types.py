@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from vber_cli.model.counting_kernels import numbered_kernel, together_kernel
+
 IntArray = NDArray[np.int32]
 LongArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -81,13 +83,12 @@ class Records:
         if (f, g) not in self._places:
             self._places[f, g] = self._place_together(f, g)
         seen, pair, value = self._places[f, g]
-        out = np.zeros((2, self.n_records))
-        for row, place in zip(out, (pair, value), strict=True):
-            row[seen] = np.bincount(place, weights=None if weight is None else weight[seen])[place]
-        return out[0], out[1]
+        both, parent = np.zeros((2, self.n_records))
+        together_kernel(seen, pair, value, np.zeros(0) if weight is None else weight, both, parent)
+        return both, parent
 
     def _place_together(self, f: int, g: int) -> tuple[LongArray, LongArray, LongArray]:
         """The records that show both f and g, and numbers of the pair of values and of g's value."""
         v, u = self.codes[:, f].astype(np.int64), self.codes[:, g].astype(np.int64)
         seen = np.flatnonzero((v >= 0) & (u >= 0))
-        return seen, np.unique((u[seen] << 32) | v[seen], return_inverse=True)[1].ravel(), u[seen]
+        return seen, numbered_kernel((u[seen] << 32) | v[seen]), u[seen]

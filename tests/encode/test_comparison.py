@@ -132,3 +132,16 @@ def test_types_asked_for():
 def test_a_star_stands_for_the_fields_not_named(texts):
     asked = types_asked_for(texts, FIELDS)
     assert dict(asked) == {"surname": "category", "born": "date", "sex": "category"}
+
+
+def test_a_field_without_a_value_twice_is_told_of():
+    serial = [f"x{i}" for i in range(30)]
+    surname = ["Smith", "Jones"] * 15
+    found = compared({"ref": serial, "surname": surname})
+    assert [note for note in found.notes if "looks like an id" in note] == [
+        "field 'ref' looks like an id, for no value occurs twice: name it with --id, or leave it out with --exclude ref"
+    ]
+    some_missing = [None if i % 15 == 0 else value for i, value in enumerate(serial)]
+    for column in ([*serial[:-1], serial[0]], some_missing, serial[:19] + [None] * 11):
+        assert not any("looks like an id" in note for note in compared({"ref": column, "surname": surname}).notes)
+    assert not any("looks like an id" in note for note in compared({"ref": serial[:19]}).notes)

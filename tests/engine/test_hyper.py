@@ -106,7 +106,7 @@ def climb(case, z, near, rounds):
     noise = case.noise
     for _ in range(rounds):
         stats, class_weight, _ = naive.partition_statistics(case.of(noise=noise), z)
-        noise, _ = hyper.best_noise(stats, class_weight, near)
+        noise, _ = hyper.best_noise(stats, class_weight, near, np.arange(2))
     return noise
 
 
@@ -216,13 +216,13 @@ def test_fields_are_given_what_all_of_them_show():
 def test_levels_that_no_two_values_are_at_stay_impossible():
     nothing = np.zeros((1, 2, N_STATS))
     near = np.array([[True, False], [False, False]])
-    noise, _ = hyper.best_noise(nothing, np.zeros(1), near)
+    noise, _ = hyper.best_noise(nothing, np.zeros(1), near, np.arange(len(near)))
     np.testing.assert_allclose(noise.levels[0], [[9 / 9.6, 0.6 / 9.6, 0.0], [1.0, 0.0, 0.0]])
 
 
 def test_without_any_link_the_prior_speaks():
     nothing, near = np.zeros((1, 3, N_STATS)), np.zeros((3, 2), bool)
-    noise, overall = hyper.best_noise(nothing, np.zeros(1), near)
+    noise, overall = hyper.best_noise(nothing, np.zeros(1), near, np.arange(len(near)))
     # mode in log α of share · (1 − share)^19, or a power of it
     grid, _ = hyper._grids(nothing[0], hyper.field_prior(np.zeros(3), np.zeros(3)))
     half_a_step = np.diff(grid, axis=1).max() / 2
@@ -247,10 +247,10 @@ def test_classes_are_learned_from_their_own_statistics(rng):
     noise = Noise(np.array([alpha * 0.1, alpha * 10.0]), np.stack([mu, mu[::-1]]), np.array([0.7, 0.3]))
     stats, class_weight, _ = naive.partition_statistics(case.of(noise=noise), z)
     near = np.ones((2, 2), bool)
-    learned, overall = hyper.best_noise(stats, class_weight, near)
+    learned, overall = hyper.best_noise(stats, class_weight, near, np.arange(2))
     assert overall == pytest.approx(hyper.best_concentration(stats.sum(axis=0)))
     np.testing.assert_allclose(learned.share, (class_weight + 1) / (class_weight + 1).sum())
-    prior = hyper.class_prior(stats[:, :, FRESH], stats[:, :, SHOWN + 1 :].sum(axis=2))
+    prior = hyper.class_prior(stats[:, :, FRESH], stats[:, :, SHOWN + 1 :].sum(axis=2), np.arange(2))
     together = stats[:, :, 1:4].sum(axis=0) + np.array([9.0, 0.6, 0.4])
     for q in range(2):
         expected = hyper.best_concentration(stats[q], prior[:, q])
@@ -265,7 +265,7 @@ def test_classes_are_learned_from_their_own_statistics(rng):
 def test_a_class_is_given_the_rate_of_those_that_mostly_get_a_field_right():
     shown = np.full((3, 2), 1000.0)
     wrong = np.array([[990.0, 10.0], [12.0, 980.0], [8.0, 9.0]])  # two classes that each go wrong in a field
-    prior = hyper.class_prior(wrong, shown)
+    prior = hyper.class_prior(wrong, shown, np.arange(wrong.shape[1]))
     share, weight = prior[0] / prior.sum(axis=0), prior.sum(axis=0)
     base = hyper.field_prior(np.array([20.0, 19.0]), np.full(2, 2000.0))
     np.testing.assert_allclose(share[2], (base[0] + [20, 19]) / (base.sum(axis=0) + 2000))
@@ -275,15 +275,30 @@ def test_a_class_is_given_the_rate_of_those_that_mostly_get_a_field_right():
     # a class that mostly gets a field wrong is not drawn towards those that get it right
     assert np.all(share[~usual] > 0.8)
     assert np.all(weight[~usual] <= 2.0)
-    alike = hyper.class_prior(np.full((3, 2), 10.0), shown)
-    unlike = hyper.class_prior(np.array([[0.0, 0.0], [1.0, 30.0], [120.0, 0.0]]), shown)
+    alike = hyper.class_prior(np.full((3, 2), 10.0), shown, np.arange(2))
+    unlike = hyper.class_prior(np.array([[0.0, 0.0], [1.0, 30.0], [120.0, 0.0]]), shown, np.arange(2))
     assert alike.sum() > unlike.sum()  # classes that agree draw each other more
+
+
+def test_a_class_is_free_to_go_wrong_in_one_part_only():
+    shown = np.full((2, 5), 1000.0)
+    wrong = np.array([[900.0, 950.0, 20.0, 700.0, 10.0], [12.0, 15.0, 18.0, 20.0, 11.0]])
+    root = np.array([1, 1, 2, 3, 4])
+    prior = hyper.class_prior(wrong, shown, root)
+    free = prior.sum(axis=0) <= 2.0
+    assert free.tolist() == [[True, True, False, False, False], [False] * 5]
+    # in its second part it is given what the others show there
+    np.testing.assert_allclose(prior[:, 0, 3], prior[:, 1, 3])
+    assert prior[0, 0, 3] / prior[:, 0, 3].sum() < 0.05
+    # where every field is a part of its own, it is the one that it most often gets wrong
+    alone = hyper.class_prior(wrong, shown, np.arange(5)).sum(axis=0) <= 2.0
+    assert alone.tolist() == [[False, True, False, False, False], [False] * 5]
 
 
 def test_the_weight_of_the_class_prior_is_drawn_by_its_likelihood(rng):
     shown, wrong = np.full((4, 3), 40.0), rng.uniform(0, 6, (4, 3))
-    best = hyper.class_prior(wrong, shown).sum(axis=0)[0, 0]
-    drawn = [hyper.class_prior(wrong, shown, rng).sum(axis=0)[0, 0] for _ in range(400)]
+    best = hyper.class_prior(wrong, shown, np.arange(wrong.shape[1])).sum(axis=0)[0, 0]
+    drawn = [hyper.class_prior(wrong, shown, np.arange(3), rng).sum(axis=0)[0, 0] for _ in range(400)]
     values, count = np.unique(np.round(drawn, 9), return_counts=True)
     assert len(values) > 1
     assert values[np.argmax(count)] == pytest.approx(best)

@@ -22,6 +22,8 @@ from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.parallel import in_threads
 
 EVERY_FIELD = "*"
+# A field that is no id has some value twice in so many records, or is missing in more than a few.
+_ENOUGH, _COMPLETE = 20, 0.99
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,11 @@ def _compare_field(
     counts = np.bincount(column[column >= 0], minlength=len(values))
     kind = infer_type(codebook.fields[f], values, counts, asked)
     notes = list(kind.notes)
+    if len(values) >= _ENOUGH and counts.max() == 1 and len(values) > _COMPLETE * len(column):
+        notes.append(
+            f"field {codebook.fields[f]!r} looks like an id, for no value occurs twice: "
+            f"name it with --id, or leave it out with --exclude {codebook.fields[f]}"
+        )
     if asked == "category":
         # asked for, so taken at its word: the same or not, letter for letter
         forms, codes = _coded([values], [column])

@@ -16,7 +16,7 @@ from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
 from vber_cli.engine.settle_kernels import settle_kernel
 from vber_cli.model.prior import Prior, value_counts
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
-from vber_cli.parallel import map_ranges, ranges
+from vber_cli.parallel import in_threads, map_ranges, ranges
 
 _MANY_STORED = 20_000  # individuals from which on they are looked up by two values
 _VOTES, _PAIRS_LOOKED_UP = 5_000, 8
@@ -203,7 +203,7 @@ def local(
     if before is not None and before.n_stored == n_stored:
         hint = kernels.likeliest_kernel(before.ptr, before.individual, before.phi)
     pair_fields = _pairs_to_look_up(records, prior, post_ptr, n_stored)
-    holders = kernels.holders_kernel(counts.cell_ptr, counts.cell_value, n_stored, records.n_fields, pair_fields)
+    holders = _holders(counts, pair_fields, threads)
     parts = map_ranges(
         lambda lo, hi: kernels.local_kernel(
             lo, hi, records.codes, prior.value_ptr, counts.cell_ptr, counts.cell_value, psi_cell, psi_total, psi_prior,
@@ -235,6 +235,25 @@ def _pairs_to_look_up(records: Records, prior: Prior, post_ptr: LongArray, n_sto
     usual = np.argsort(-count, axis=None, kind="stable")[:_PAIRS_LOOKED_UP]
     usual = usual[count.ravel()[usual] > 0]
     return np.stack(np.unravel_index(usual, count.shape), axis=1).astype(np.int64)
+
+
+def _holders(counts: FieldCounts, pair_fields: LongArray, threads: int) -> tuple[np.ndarray, ...]:
+    """Individuals by the values they hold of each pair of fields (P, 2), as `holders_kernel` says, heads (P, M)."""
+    n_fields = counts.n_observed.shape[1]
+    sizes = np.diff(counts.cell_ptr).reshape(-1, n_fields)
+    begin = np.concatenate([[0], np.cumsum((sizes[:, pair_fields[:, 0]] * sizes[:, pair_fields[:, 1]]).sum(axis=0))])
+    head = np.full((len(pair_fields), 1 << (2 * counts.n_stored - 1).bit_length()), -1, np.int32)
+    follow, individual = np.empty((2, begin[-1]), np.int32)
+    key = np.empty(begin[-1], np.uint64)
+
+    def fill(p: int) -> None:
+        f, g = pair_fields[p]
+        kernels.holders_kernel(
+            counts.cell_ptr, counts.cell_value, n_fields, f, g, head[p], follow, key, individual, begin[p]
+        )
+
+    in_threads(fill, range(len(pair_fields)), threads)
+    return head, follow, key, individual
 
 
 def entropy(linkage: Linkage) -> float:

@@ -175,34 +175,24 @@ def usual_pairs_kernel(records, codes, value_ptr, post_ptr):  # type: ignore[no-
 
 
 @nb.njit(cache=True, nogil=True)
-def holders_kernel(cell_ptr, cell_value, n_stored, n_fields, pair_fields):  # type: ignore[no-untyped-def]
-    """Individuals by the values they hold of two fields: chains from `head` (P, M), M a power of two, over entries.
+def holders_kernel(cell_ptr, cell_value, n_fields, f, g, head, follow, key, individual, used):  # type: ignore[no-untyped-def]
+    """Fill in the individuals by the values they hold of fields f and g, from entry `used` on.
 
-    Returns (head, next entry, key, individual); −1 ends a chain.
+    They are chains from `head` (M,), M a power of two and all −1, over entries of (next entry, key, individual); −1
+    ends a chain.
     """
-    total = 0
-    for k in range(n_stored):
-        for p in range(len(pair_fields)):
-            one, two = k * n_fields + pair_fields[p, 0], k * n_fields + pair_fields[p, 1]
-            total += (cell_ptr[one + 1] - cell_ptr[one]) * (cell_ptr[two + 1] - cell_ptr[two])
-    width = 1
-    while width < 2 * n_stored:
-        width *= 2
-    head = np.full((len(pair_fields), width), -1, np.int32)
-    follow, key, individual = np.empty(total, np.int32), np.empty(total, np.uint64), np.empty(total, np.int32)
-    used = 0
-    for k in range(n_stored):
-        for p in range(len(pair_fields)):
-            one, two = k * n_fields + pair_fields[p, 0], k * n_fields + pair_fields[p, 1]
-            for e in range(cell_ptr[one], cell_ptr[one + 1]):
-                for d in range(cell_ptr[two], cell_ptr[two + 1]):
-                    key[used] = _pair_key(cell_value[e], cell_value[d])
-                    individual[used] = k
-                    at = np.int64(key[used] & np.uint64(width - 1))
-                    follow[used] = head[p, at]
-                    head[p, at] = used
-                    used += 1
-    return head, follow, key, individual
+    width = len(head)
+    for k in range((len(cell_ptr) - 1) // n_fields):
+        one, two = k * n_fields + f, k * n_fields + g
+        for e in range(cell_ptr[one], cell_ptr[one + 1]):
+            for d in range(cell_ptr[two], cell_ptr[two + 1]):
+                both = _pair_key(cell_value[e], cell_value[d])
+                at = np.int64(both & np.uint64(width - 1))
+                key[used] = both
+                individual[used] = k
+                follow[used] = head[at]
+                head[at] = used
+                used += 1
 
 
 @nb.njit(cache=True, nogil=True)

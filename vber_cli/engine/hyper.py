@@ -18,7 +18,7 @@ from vber_cli.model.counting_kernels import draws_kernel
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION, Prior
 from vber_cli.model.species import fit_species
-from vber_cli.model.types import FloatArray, Records
+from vber_cli.model.types import FloatArray, LongArray, Records
 
 # Weak priors, in comparisons. The mismatch share: that of all fields together, itself 1 in 20 beforehand; copies:
 # mostly exact. With several classes each is drawn towards all of them together, with the weight of 4 comparisons.
@@ -80,17 +80,23 @@ def _strength(
     return float(weights[int(np.argmax(log_p))] if rng is None else rng.choice(weights, p=softmax(log_p)))
 
 
-def class_prior(wrong: FloatArray, shown: FloatArray, rng: np.random.Generator | None = None) -> FloatArray:
+def class_prior(
+    wrong: FloatArray, shown: FloatArray, root: LongArray, rng: np.random.Generator | None = None
+) -> FloatArray:
     """(2, Q, F) mismatches and matches that classes are given beforehand: the rate of those that mostly get it right.
 
-    Classes often each go wrong in a field of their own. What they do in the others is what a class with few records
-    should be thought to do as well, and not the rate over all records. How strongly is what the classes show: the
-    weight of most marginal likelihood, or one drawn by it. Where a class is mostly wrong it is given next to nothing.
+    Classes often each go wrong in a field of their own, or in a part of fields that depend on each other. What they do
+    in the others is what a class with few records should be thought to do as well, and not the rate over all records.
+    How strongly is what the classes show: the weight of most marginal likelihood, or one drawn by it. In the one part
+    that a class most often gets wrong it is given next to nothing, if it mostly gets it wrong. A class that was free to
+    go wrong in a second part as well could take strangers for links, one part after the other.
 
     Parameters
     ----------
     wrong, shown
         (Q, F) float64, mismatches and comparisons of each class.
+    root
+        (F,) from `model.dependence.tree_roots`: fields with the same one are a part.
     rng
         Draws the weight, where given.
     """
@@ -101,7 +107,9 @@ def class_prior(wrong: FloatArray, shown: FloatArray, rng: np.random.Generator |
     base = field_prior(right_wrong, right_shown, rng)
     share = (base[0] + right_wrong) / (base.sum(axis=0) + right_shown)
     usual = _strength(_CLASS_WEIGHTS, share, wrong, shown, mostly_right, rng) * np.stack([share, 1.0 - share])
-    return np.where(mostly_right, usual[:, None, :], _MOSTLY_WRONG[:, None, None])
+    parts = root[:, None] == np.unique(root)
+    own = ((wrong @ parts) / np.maximum(shown @ parts, 1e-9)).argmax(axis=1)
+    return np.where(~mostly_right & parts.T[own], _MOSTLY_WRONG[:, None, None], usual[:, None, :])
 
 
 def _grids(stats: FloatArray, prior_counts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -136,7 +144,9 @@ def _copy_counts(stats: FloatArray, near: np.ndarray) -> FloatArray:
     return np.asarray(counts + CLASS_WEIGHT * overall / overall.sum(axis=1, keepdims=True))
 
 
-def best_noise(stats: FloatArray, class_weight: FloatArray, near: np.ndarray) -> tuple[Noise, FloatArray]:
+def best_noise(
+    stats: FloatArray, class_weight: FloatArray, near: np.ndarray, root: LongArray
+) -> tuple[Noise, FloatArray]:
     """The most probable noise classes, and the (F,) α_f of all classes together.
 
     Parameters
@@ -145,6 +155,8 @@ def best_noise(stats: FloatArray, class_weight: FloatArray, near: np.ndarray) ->
         (Q, F, N_STATS) and (Q,) from the link posterior.
     near
         (F, 2) bool, whether a field has values at levels 1 and 2 at all.
+    root
+        (F,) the root of each field's tree.
     """
     overall = best_concentration(stats.sum(axis=0))
     copies = _copy_counts(stats, near)
@@ -152,7 +164,7 @@ def best_noise(stats: FloatArray, class_weight: FloatArray, near: np.ndarray) ->
     if len(stats) == 1:
         return Noise(overall[None], levels, np.ones(1)), overall
     shown = stats[:, :, SHOWN + 1 :].sum(axis=2)
-    counts = class_prior(stats[:, :, FRESH], shown)
+    counts = class_prior(stats[:, :, FRESH], shown, root)
     share = (class_weight + 1.0) / (class_weight + 1.0).sum()
     alpha = np.array([best_concentration(one, counts[:, q]) for q, one in enumerate(stats)])
     return Noise(alpha, levels, share), overall

@@ -21,7 +21,7 @@ from vber_cli.engine.posterior import Chains, Expectation, expect
 from vber_cli.engine.relation_classes import choose_structure, parts_that_change, refit_relations
 from vber_cli.engine.weak_pairs import add_weak_pairs, count_weak_pairs, find_joins
 from vber_cli.model.constraints import n_free_pairs, unit_maximum
-from vber_cli.model.dependence import Dependence, individual_shares
+from vber_cli.model.dependence import Dependence, individual_shares, tree_roots
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.presence import Presence, learn_presence, present_individuals, relative_rates
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
@@ -267,7 +267,8 @@ def update(
     prior, noise = evidence.prior, evidence.noise
     kept = settings.keep_noise and evidence.relations.n_classes > 0
     if settings.learn_concentration and not kept:
-        noise, overall = hyper.best_noise(found.stats, found.class_weight, model.unrelated[:, 1:3] > 0)
+        root = tree_roots(model.tree, records.n_fields)
+        noise, overall = hyper.best_noise(found.stats, found.class_weight, model.unrelated[:, 1:3] > 0, root)
         prior = prior.with_concentration(overall)
     if settings.learn_base:
         prior = hyper.learn_base(records, prior, found.repeats)

@@ -19,6 +19,7 @@ from scipy.special import expit, logit
 from vber_cli.arrays import distinct_rows
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.hyper import CLASS_WEIGHT, COPY_LEVELS, class_prior, field_prior
+from vber_cli.model.dependence import tree_roots
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION
 from vber_cli.model.similar import N_LEVELS, OTHER
@@ -94,6 +95,7 @@ def draw_noises(
     if len(log_odds) == 0:
         return [HyperDraw(start, n_start)] * n_draws  # nothing speaks of noise
     chance = _chance(model)
+    root = tree_roots(model.tree, len(chance))
     table = _tabulate(levels, log_odds, chance, start)
     n_records = len(model.codes)
     links = float(expit(log_odds).sum())
@@ -105,7 +107,7 @@ def draw_noises(
             if anchored and step % _THIN == 0:
                 noise = start
             found, by_class = _draw_links(table, chance, noise, rng)
-            noise = _draw_noise(table, chance, noise, np.asarray(by_class * scale), rng)
+            noise = _draw_noise(table, chance, root, noise, np.asarray(by_class * scale), rng)
             if step % _THIN == _THIN - 1:
                 out.append(HyperDraw(noise, float(np.clip(n_records - scale * found, 1.0, n_records))))
         return out[-n_draws:]
@@ -186,9 +188,9 @@ def _draw_links(table: _Table, chance: FloatArray, noise: Noise, rng: np.random.
 
 
 def _draw_noise(
-    table: _Table, chance: FloatArray, noise: Noise, by_class: FloatArray, rng: np.random.Generator
+    table: _Table, chance: FloatArray, root: LongArray, noise: Noise, by_class: FloatArray, rng: np.random.Generator
 ) -> Noise:
-    """The noise classes given how many links of each pattern they explain, (U, Q)."""
+    """The noise classes given how many links of each pattern they explain, (U, Q); `root` as in `class_prior`."""
     shown = np.einsum("uq,ufl->qfl", by_class, table.indicator)
     # a value drawn anew may come out identical or near by chance
     by_chance = noise.concentration[:, :, None] * chance[:, :OTHER]
@@ -196,16 +198,13 @@ def _draw_noise(
     wrong = shown[:, :, OTHER] + anew.sum(axis=2)
     total = shown.sum(axis=2)
     copies = shown[:, :, :OTHER] - anew
-    prior = field_prior(wrong[0], total[0], rng)[:, None] if len(noise.share) == 1 else class_prior(wrong, total, rng)
+    single = len(noise.share) == 1
+    prior = field_prior(wrong[0], total[0], rng)[:, None] if single else class_prior(wrong, total, root, rng)
     share = rng.beta(np.maximum(prior[0] + wrong, 1e-9), np.maximum(prior[1] + total - wrong, 1e-9))
     alpha = np.clip(share / np.maximum(1.0 - share, 1e-12), MIN_CONCENTRATION, MAX_CONCENTRATION)
     possible = np.column_stack([np.ones(len(chance), bool), chance[:, 1:OTHER] > 0])
     overall = copies.sum(axis=0) + COPY_LEVELS * possible
-    pull = (
-        COPY_LEVELS * possible
-        if len(noise.share) == 1
-        else (CLASS_WEIGHT * overall / overall.sum(axis=1, keepdims=True))
-    )
+    pull = COPY_LEVELS * possible if single else CLASS_WEIGHT * overall / overall.sum(axis=1, keepdims=True)
     gamma = rng.standard_gamma(np.maximum(copies + pull, 0.0))
     levels = gamma / np.maximum(gamma.sum(axis=2, keepdims=True), 1e-300)
     return Noise(alpha, levels, rng.dirichlet(by_class.sum(axis=0) + 1.0))

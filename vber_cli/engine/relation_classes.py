@@ -169,14 +169,15 @@ def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: fl
     n_related = np.full(n_classes, (0.5 * float(count @ (pairs.anchor < _CLEAR)) + 1.0) / max(n_classes, 1))
 
     def classes(weight: FloatArray) -> Classes:
+        """The pairs' classes by what is known at the time."""
         odds = np.append(n_links, n_related) / n_pairs
         return pairs.classes(odds, np.concatenate([links, level]), 1, link=link, weight=weight)
 
     for refit in range(len(_TRAINED_BELOW)):
-        trained = pairs.anchor < _TRAINED_BELOW[refit]
+        trained = count * (pairs.anchor < _TRAINED_BELOW[refit])
         before = -np.inf
         for _ in range(_EM_ROUNDS):
-            found = classes(trained * count)
+            found = classes(trained)
             likelihood = found.likelihood - n_links - n_related.sum()
             if likelihood < before + _STILL:
                 break

@@ -162,8 +162,9 @@ def count_weak_pairs(
 ) -> None:
     """Add the statistics of the weak pairs, each as so many links (W,).
 
-    They do not teach classes of links that have changed a part: of these a weak pair is hardly told from strangers, and
-    so many strangers there are that a class would grow by what is not known of them, and then find more of them.
+    They do not teach classes of links that mostly get a field and the one it depends on wrong, as those who have moved:
+    of these a weak pair is hardly told from strangers, and so many strangers there are that a class would grow by what
+    is not known of them, and then find more of them.
     """
     a, b = pairs
     if len(a) == 0:

@@ -160,3 +160,22 @@ def test_movers_among_many_duplicates_teach_no_names(rng):
     assert len(edges) == 2
     assert set().union(*edges) == set(address)
     assert (who[a] == who[b])[found.probability > 0.5].mean() > 0.95
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+def test_places_are_found_where_nothing_else_tells_much(rng):
+    """Street, district and town go together, and besides them there are only fields of a few values."""
+    sizes = np.array([140, 140, 60, 4, 2, 8, 6], np.int64)
+    people = np.stack([rng.integers(0, size, 700) for size in sizes], axis=1)
+    moved_on = rng.random((700, 2)) < [0.1, 0.5]
+    people[:, 1] = np.where(moved_on[:, 0], people[:, 1], rng.permutation(140)[people[:, 0]])
+    people[:, 2] = np.where(moved_on[:, 1], people[:, 2], rng.integers(0, 60, 140)[people[:, 1]])
+    codes = people[np.concatenate([np.arange(700), rng.choice(700, 120, replace=False)])]
+    wrong = rng.random(codes.shape) < 0.05
+    codes = np.where(wrong, np.stack([rng.integers(0, size, len(codes)) for size in sizes], axis=1), codes)
+    records = Records(np.ascontiguousarray(codes, np.int32), np.zeros(len(codes), np.int32), sizes)
+    tree = learned(records)[0].dependence
+    ends = {frozenset((int(f), int(g))) for f, g in tree.edges}
+    assert frozenset((0, 1)) in ends
+    assert len(ends) == 2
+    assert all(max(edge) <= 2 for edge in ends)

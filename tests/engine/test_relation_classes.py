@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,14 @@ from vber_cli.engine.block_model import Evidence, block_model
 from vber_cli.engine.dependence_tree import learn_tree
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.learn import CandidatePairs, Hyperparameters, Settings, choose_relations, possible_levels
-from vber_cli.engine.relation_classes import anchored_noise, choose_structure, refit_relations, without_relations
+from vber_cli.engine.relation_classes import (
+    anchored_noise,
+    choose_structure,
+    parts_that_change,
+    parts_that_links_change,
+    refit_relations,
+    without_relations,
+)
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.occupancy import Occupancy
@@ -190,3 +199,26 @@ def test_pairs_known_to_be_links_are_no_relatives(rng):
     assert differs[1] > differs[0] + 0.2  # links now differ in the birthday
     alike = [s.relations.odds[s.relations.levels[:, SHARED, 0].min(axis=1) > 0.5].sum() for s in (plain, told)]
     assert alike[1] < 0.6 * alike[0]
+
+
+@pytest.mark.parametrize("rest", [1, 3, 4])
+def test_links_change_a_part_only_where_the_rest_tells_whom_it_is_about(rng, rest):
+    """A street and its town, and up to four fields of forty values each; one pair in ten thousand is a link."""
+    street = rng.integers(0, 200, 2000)
+    codes = np.column_stack([street, street // 5, rng.integers(0, 40, (2000, rest))]).astype(np.int32)
+    records = Records(codes, np.zeros(2000, np.int32), np.array([200, 40] + [40] * rest))
+    n_fields = 2 + rest
+    parent = np.full(n_fields, -1)
+    parent[1] = 0
+    tree = replace(Dependence.none(n_fields), parent=parent, strength=np.where(parent >= 0, 0.1, 1.0))
+    prior = make_prior(records, "empirical", 0.1)
+    prior = hyper.learn_base(records, prior, np.zeros(records.codes.shape), others_only=False)
+    similar = SimilarValues.none(prior.value_ptr)
+    model = block_model(
+        records, Evidence(prior, Noise.single(prior.concentration), similar, Relations.none(n_fields), tree)
+    )
+    place = np.arange(n_fields) < 2
+    assert [part.tolist() for part in parts_that_change(model)] == [place.tolist()]
+    # a link that has changed the place is one pair in 200,000; two strangers share the rest once in 40 ** rest
+    kept = [part.tolist() for part in parts_that_links_change(model, 1e-4)]
+    assert kept == ([place.tolist()] if rest == 4 else [])

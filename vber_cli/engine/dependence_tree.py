@@ -34,9 +34,10 @@ _ALSO_DIFFERS = 0.7  # of links whose parent values differ, how many differ in t
 _LEAST_GAIN = 0.01  # nats a pair
 # Where noise is heavy links are taken for different individuals, above all among those that share what hardly any two
 # strangers do. So many of the links may be; and then all fields are the same more often than by chance: a field that
-# depends on another must be so so many times more than the part of the record of which it is least true.
+# depends on another must be so so many times more than the part of the record of which it is least true. Clear pairs
+# are chosen by fields that tell much, which hide most of the mistaken links therefore; those that tell little hide few.
 _MISTAKEN = 0.05
-_PECULIAR = 20.0
+_PECULIAR, _PECULIAR_UNCHOSEN = 20.0, 4.0
 _MORE_ROUNDS = 3  # than there are fields
 # What is assumed of links: how many values are identical at first and at most, and at least, the comparisons that the
 # first is worth, and how the other values are divided among the levels.
@@ -245,7 +246,7 @@ def _tree(
             same = float(level[0])
             if same <= 1.5 * chance + 0.002:
                 continue
-            if same - chance < _PECULIAR * _excess_elsewhere(found, root, telling, (g, f)):
+            if same - chance < _made_by_links(found, root, telling, (g, f)):
                 continue
             gain = same * np.log(same / chance) + (1.0 - same) * np.log(max(1.0 - same, 1e-9) / (1.0 - chance))
             gain *= n_clear / len(pairs.b) * observed[g]
@@ -279,20 +280,35 @@ def _levels_apart(
     return level / level.sum(), int(clear.sum())
 
 
-def _excess_elsewhere(
+def _made_by_links(
     found: dict[int, tuple[float, FloatArray, int]], root: LongArray, telling: np.ndarray, edge: tuple[int, int]
 ) -> float:
-    """By how much more than by chance some other part of the records is the same: the part of which it is least true.
+    """How much more than by chance a field may be the same for no other reason than links among the pairs.
 
-    Parts are the trees so far; that of the edge itself, and fields that tell little, do not count. `found` has for each
-    field its chance, its (4,) levels and how many pairs show these. Without another part it is 0.
+    That is seen elsewhere in the record, in the part of which it is least true. Parts are the trees so far; that of the
+    edge itself does not count, nor does a field that tells much and is the same far more often than those that tell
+    little say of links: it depends on the edge's fields too, and is not in their tree yet. Fields that tell little are
+    asked themselves where no part is left. `found` has for each field its chance, its (4,) levels and how many pairs
+    show these. Without another part it is 0.
     """
-    parts: dict[int, float] = {}
+    unchosen = np.inf
+    elsewhere: list[tuple[int, float, int]] = []
     for h, (chance, level, n_clear) in found.items():
-        if h not in edge and telling[h] and root[h] not in root[list(edge)]:
-            excess = max(float(level[0]) - chance, 0.0) + 0.5 / n_clear
-            parts[root[h]] = max(parts.get(root[h], 0.0), excess)
-    return min(parts.values(), default=0.0)
+        if h in edge or root[h] in root[list(edge)]:
+            continue
+        excess = max(float(level[0]) - chance, 0.0)
+        if telling[h]:
+            elsewhere.append((h, excess, n_clear))
+        else:
+            unsure = float(np.sqrt(chance * (1.0 - chance) / n_clear))
+            unchosen = min(unchosen, _PECULIAR_UNCHOSEN * (excess + unsure) / (1.0 - chance))
+    parts: dict[int, float] = {}
+    for h, excess, n_clear in elsewhere:
+        if excess < unchosen:
+            parts[root[h]] = max(parts.get(root[h], 0.0), excess + 0.5 / n_clear)
+    if parts:
+        return _PECULIAR * min(parts.values())
+    return unchosen if elsewhere else 0.0
 
 
 def _leads_to(parent: LongArray, g: int, f: int) -> bool:

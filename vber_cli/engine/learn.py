@@ -18,7 +18,7 @@ from vber_cli.engine.local_kernels import FRESH
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.noise_classes import choose_classes, with_changed_parts
 from vber_cli.engine.posterior import Chains, Expectation, expect
-from vber_cli.engine.relation_classes import choose_structure, parts_that_change, refit_relations
+from vber_cli.engine.relation_classes import choose_structure, parts_that_links_change, refit_relations
 from vber_cli.engine.weak_pairs import add_weak_pairs, count_weak_pairs, find_joins
 from vber_cli.model.constraints import n_free_pairs, unit_maximum
 from vber_cli.model.dependence import Dependence, individual_shares, tree_roots
@@ -416,7 +416,8 @@ def choose_relations(
         # no relatives to excuse: from all that the tree takes for links
         link = anchor.probability > _LINK
         noise = choose_classes(pairs.levels[link], anchor.probability[link], possible, settings.seed).noise
-        noise = with_changed_parts(noise, parts_that_change(model))
+        odds = max(float(anchor.probability.sum()), 1.0) / n_pairs
+        noise = with_changed_parts(noise, parts_that_links_change(model, odds))
     tilt = np.zeros(0) if presence is None else presence.tilt
     evidence = replace(now.evidence, noise=noise, relations=found.relations, tilt=tilt)
     return replace(now, evidence=evidence), found.bic

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.engine.called import from_python
 from vber_cli.engine.block_model import Evidence, block_model
 from vber_cli.engine.local_kernels import compare_kernel, scratch
 from vber_cli.engine.unit_kernels import local_units
+
+_compare = from_python(compare_kernel)
 
 
 def evidence_of(case):
@@ -24,7 +27,7 @@ class Local:
         self.records = np.asarray(members, np.int32)
         m = len(self.records)
         self.levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
-        compare_kernel(self.records, model, self.levels)
+        _compare(self.records, model, self.levels)
         self.units = local_units(self.records, model.constraints)
         self.args = (self.records, self.levels, model, scratch(model))
 

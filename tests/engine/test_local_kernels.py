@@ -10,6 +10,7 @@ import pytest
 
 from tests import exact
 from tests.engine import built, naive
+from tests.engine.called import from_python
 from vber_cli.engine import local_kernels as kernels
 from vber_cli.engine.block_kernels import blocks_weight_kernel
 from vber_cli.engine.block_model import exact_model, record_theta, theta_given
@@ -20,6 +21,10 @@ from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior, make_prior
 from vber_cli.model.relations import Relations
 from vber_cli.model.types import Records
+
+predictive, block_weight, joining, add_stats = (
+    from_python(leaf) for leaf in (kernels.predictive, kernels.block_weight, kernels.joining, kernels.add_stats)
+)
 
 PARTS = [(), ("near",), ("relations",), ("tree",), ("near", "relations"), ("near", "tree"), naive.FULL]
 CASES = [
@@ -93,14 +98,14 @@ def test_levels_predictives_and_weights_meet_the_loops(rng, kind, n_classes, par
         local = built.Local(model, chosen)
         for i, j in itertools.permutations(range(6), 2):
             np.testing.assert_array_equal(local.levels[i, j], case.levels[chosen[i], chosen[j]])
-        order = rng.permutation(6).astype(np.int32)
+        order = rng.permutation(6)
         for m in range(6):
             expected = naive.predictive(case, chosen[order[m]], chosen[order[:m]].tolist())
-            assert kernels.predictive(order[m], order, m, *local.args) == pytest.approx(expected, abs=1e-11)
+            assert predictive(order[m], order, m, *local.args) == pytest.approx(expected, abs=1e-11)
         for m in range(1, 7):
             block = np.sort(order[:m])
             expected = naive.block_weight(case, chosen[block].tolist())
-            assert kernels.block_weight(block, m, *local.args) == pytest.approx(expected, abs=1e-11)
+            assert block_weight(block, m, *local.args) == pytest.approx(expected, abs=1e-11)
 
 
 @pytest.mark.parametrize(("kind", "n_classes", "parts"), CASES)
@@ -109,26 +114,26 @@ def test_joining_is_what_the_weight_rises_by(rng, kind, n_classes, parts):
     case = naive.make_case(rng, 7, kind, n_classes, parts)
     local = built.Local(built.model_of(case), np.arange(7))
     for _ in range(6):
-        order = rng.permutation(7).astype(np.int32)
+        order = rng.permutation(7)
         for m in range(7):
-            members = np.full(7, -1, np.int32)
+            members = np.full(7, -1)
             members[:m] = order[:m]
             expected = naive.block_weight(case, order[: m + 1]) - naive.block_weight(case, order[:m])
-            found = kernels.joining(order[m], members, m, *local.args)
+            found = joining(order[m], members, m, *local.args)
             assert found == pytest.approx(expected, abs=1e-10)
 
 
 def test_a_block_is_weighed_once(rng):
     case = naive.make_case(rng, 5, "people", 2, ("near", "relations"))
     local = built.Local(built.model_of(case), np.arange(5))
-    members = np.arange(3, dtype=np.int32)
-    first = kernels.block_weight(members, 3, *local.args)
+    members = np.arange(3)
+    first = block_weight(members, 3, *local.args)
     local.levels[:] = 3  # what is computed now would differ
-    assert kernels.block_weight(members, 3, *local.args) == first
-    assert kernels.block_weight(np.arange(4, dtype=np.int32), 4, *local.args) != pytest.approx(first)
+    assert block_weight(members, 3, *local.args) == first
+    assert block_weight(np.arange(4), 4, *local.args) != pytest.approx(first)
     for _ in range(3):  # joining leaves the same behind
-        joined = kernels.joining(4, np.array([3, 1, -1, -1], np.int32), 2, *local.args)
-        assert joined == kernels.joining(4, np.array([1, 3, -1, -1], np.int32), 2, *local.args)
+        joined = joining(4, np.array([3, 1, -1, -1]), 2, *local.args)
+        assert joined == joining(4, np.array([1, 3, -1, -1]), 2, *local.args)
 
 
 def test_order_matters_in_the_full_model(rng):
@@ -142,8 +147,8 @@ def test_order_matters_in_the_full_model(rng):
             weights = []
             for step in (1, -1):  # each with scratch space of its own: a block's weight is remembered
                 local = built.Local(built.model_of(case), np.arange(4))
-                order = np.ascontiguousarray(np.arange(4, dtype=np.int32)[::step])
-                weights.append(kernels.block_weight(order, 4, *local.args))
+                order = np.ascontiguousarray(np.arange(4)[::step])
+                weights.append(block_weight(order, 4, *local.args))
             apart[name] = max(apart[name], abs(weights[0] - weights[1]))
     assert apart.pop(()) < 1e-11
     assert all(value > 1e-3 for value in apart.values()), apart
@@ -157,8 +162,8 @@ def test_the_exact_model_has_the_dirichlet_multinomial_marginal_in_any_order(rng
     expected -= sum(exact.log_marginal(case.codes, case.alpha_by_field, [r]) for r in range(7))
     local = built.Local(model, np.arange(7))
     for _ in range(5):
-        order = rng.permutation(7).astype(np.int32)
-        assert kernels.block_weight(order, 7, *local.args) == pytest.approx(expected, abs=1e-10)
+        order = rng.permutation(7)
+        assert block_weight(order, 7, *local.args) == pytest.approx(expected, abs=1e-10)
     for ours, theirs in zip(model[:-1], built.model_of(case)[:-1], strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -195,7 +200,7 @@ def test_products_that_leave_the_range_of_a_double(rng):
     assert abs(expected) > 800  # e^800 is no double
     model = built.model_of(case)
     local = built.Local(model, [0, 1, 2])
-    assert kernels.block_weight(np.arange(3, dtype=np.int32), 3, *local.args) == pytest.approx(expected, rel=1e-12)
+    assert block_weight(np.arange(3), 3, *local.args) == pytest.approx(expected, rel=1e-12)
     a, b = np.array([0, 0, 1], np.int32), np.array([1, 2, 2], np.int32)
     link, doubt = pair_evidence(model, b, pair_levels(model, a, b))
     weights = [naive.block_weight(case, pair) for pair in zip(a.tolist(), b.tolist(), strict=True)]
@@ -262,9 +267,9 @@ def test_block_statistics_meet_the_loops(rng, kind, n_classes, parts):
     model = built.model_of(case)
     local = built.Local(model, np.arange(size))
     for m in (1, 2, 5, size):
-        block = np.sort(rng.choice(size, m, replace=False)).astype(np.int32)
+        block = np.sort(rng.choice(size, m, replace=False))
         found = np.zeros((n_classes, 3, kernels.N_STATS)), np.zeros(n_classes), np.zeros(case.codes.shape)
-        kernels.add_stats(block, m, 0.7, *local.args, *found)
+        add_stats(block, m, 0.7, *local.args, *found)
         expected = naive.block_statistics(case, block.tolist(), 0.7)
         for ours, theirs in zip(found, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-11)

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 from tests.engine import built, naive
+from tests.engine.called import from_python
+from vber_cli.engine import local_kernels
 from vber_cli.engine.block_model import block_model
 from vber_cli.engine.evidence_kernels import pair_levels
 from vber_cli.engine.pair_explanation import explain_pairs
 from vber_cli.model.similar import Swaps
+
+block_weight = from_python(local_kernels.block_weight)
 
 TWIN = np.array([1, 0, -1, 2])  # of the four values of the first field among the seven of the third
 
@@ -92,8 +96,5 @@ def test_exact_copies_know_no_swaps(rng):
 
 
 def naive_weight(model, members):
-    from vber_cli.engine.local_kernels import block_weight
-
     local = built.Local(model, members)
-    order = np.arange(len(members)).astype(np.int32)
-    return block_weight(order, len(members), *local.args)
+    return block_weight(np.arange(len(members)), len(members), *local.args)

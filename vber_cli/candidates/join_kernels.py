@@ -238,7 +238,8 @@ def sample_scores_kernel(records, scorer, threshold, out):  # type: ignore[no-un
     n = len(scorer.codes)
     table, scores = _others_table(scorer), np.empty(_TILE, np.float32)
     used = 0
-    for a in records:
+    for record in records:
+        a = np.int64(record)  # as in the other kernels: `_row_scores` is compiled once
         for begin in range(0, n, _TILE):
             end = min(begin + _TILE, n)
             _row_scores(a, begin, end, scorer, table, scores)
@@ -263,7 +264,7 @@ def audit_kernel(lo, hi, records, scorer, threshold, out_record, out_other):  # 
     table, scores = _others_table(scorer), np.empty(_TILE, np.float32)
     used = 0
     for i in range(lo, hi):
-        a = records[i]
+        a = np.int64(records[i])
         for begin in range(0, n, _TILE):
             end = min(begin + _TILE, n)
             _row_scores(a, begin, end, scorer, table, scores)

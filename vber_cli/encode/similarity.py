@@ -288,7 +288,8 @@ def _jaro_pairs(forms: _Forms) -> _Pairs:
     cost = np.diff(group_ptr).astype(np.float64) ** 2
     n_tasks = min(16 * forms.threads, len(cost)) if forms.threads > 1 else 1
     # Dealt out from the largest down; the tasks' results are sorted later, so the dealing changes nothing.
-    tasks = [np.argsort(-cost, kind="stable")[t::n_tasks] for t in range(n_tasks)]
+    order = np.argsort(-cost, kind="stable")
+    tasks = [np.ascontiguousarray(order[t::n_tasks]) for t in range(n_tasks)]
 
     def run(groups: LongArray) -> list[NDArray[Any]]:
         def pairs(a: IntArray, b: IntArray) -> int:

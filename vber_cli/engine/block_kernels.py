@@ -5,6 +5,8 @@ of the component, so components never clash. Within a component everything is nu
 `local_kernels`. Edges of a component are `edge_ptr[c] : edge_ptr[c + 1]` in `edge_a`, `edge_b`. Records that must be
 together move together (`unit_kernels`), and no step joins records that cannot be: partitions that keep to the
 constraints at the start do so ever after.
+
+Local numbers are int64 everywhere: of another type they would have every function they are given to compiled once more.
 """
 
 from __future__ import annotations
@@ -65,9 +67,9 @@ def merge_kernel(  # type: ignore[no-untyped-def]
         levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
         compare_kernel(records, model, levels)
         _, _, barred = local_units(records, model.constraints)
-        block, head = np.empty(m, np.int32), np.empty(m, np.int32)
-        follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
-        members, other = np.empty(m, np.int32), np.empty(m, np.int32)
+        block, head = np.empty(m, np.int64), np.empty(m, np.int64)
+        follow, size = np.empty(m, np.int64), np.empty(m, np.int64)
+        members, other = np.empty(m, np.int64), np.empty(m, np.int64)
         link_blocks(records, label, block, head, follow, size)
         weight = np.zeros(m)
         for k in range(m):
@@ -126,9 +128,9 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
         compare_kernel(records, model, levels)
         lead, mate, barred = local_units(records, model.constraints)
         nbr_ptr, nbr, _ = neighbours_of(records, edge_a, edge_b, edge_ptr[c], edge_ptr[c + 1])
-        block, head = np.empty(m, np.int32), np.empty(m, np.int32)
-        follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
-        members = np.empty(m, np.int32)
+        block, head = np.empty(m, np.int64), np.empty(m, np.int64)
+        follow, size = np.empty(m, np.int64), np.empty(m, np.int64)
+        members = np.empty(m, np.int64)
         link_blocks(records, label, block, head, follow, size)
         for i in range(m):
             if not leads(i, lead):
@@ -189,9 +191,9 @@ def split_kernel(  # type: ignore[no-untyped-def]
         levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
         compare_kernel(records, model, levels)
         lead, mate, _ = local_units(records, model.constraints)
-        block, head = np.empty(m, np.int32), np.empty(m, np.int32)
-        follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
-        members, one, two = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32)
+        block, head = np.empty(m, np.int64), np.empty(m, np.int64)
+        follow, size = np.empty(m, np.int64), np.empty(m, np.int64)
+        members, one, two = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m, np.int64)
         link_blocks(records, label, block, head, follow, size)
         for k in range(m):
             if size[k] < 3:
@@ -204,7 +206,7 @@ def split_kernel(  # type: ignore[no-untyped-def]
                 for q in range(p + 1, min(n, 64)):
                     if len(lead) > 0 and lead[members[p]] == lead[members[q]]:
                         continue
-                    score = predictive(members[q], one, 1, records, levels, model, work)
+                    score = predictive(members[q], one, np.int64(1), records, levels, model, work)
                     if score < worst:
                         worst, at_a, at_b = score, p, q
             if worst == np.inf:
@@ -421,13 +423,13 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
         nbr_ptr, nbr, ends = neighbours_of(
             records, comps.edge_a, comps.edge_b, comps.edge_ptr[c], comps.edge_ptr[c + 1]
         )
-        block, head = np.empty(m, np.int32), np.empty(m, np.int32)
-        follow, size = np.empty(m, np.int32), np.empty(m, np.int32)
-        members, one, two = np.empty(m, np.int32), np.empty(m, np.int32), np.empty(m, np.int32)
+        block, head = np.empty(m, np.int64), np.empty(m, np.int64)
+        follow, size = np.empty(m, np.int64), np.empty(m, np.int64)
+        members, one, two = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m, np.int64)
         link_blocks(records, label, block, head, follow, size)
         _, _, inner = neighbours_of(records, comps.inner_a, comps.inner_b, comps.inner_ptr[c], comps.inner_ptr[c + 1])
-        order = np.arange(m).astype(np.int32)
-        option, score = np.empty(m + 1, np.int32), np.empty(m + 1, np.float64)
+        order = np.arange(m)
+        option, score = np.empty(m + 1, np.int64), np.empty(m + 1, np.float64)
         stream[0] = mix64(np.uint64(seed) ^ mix64(np.uint64(records[0] + 1)))
         for sweep in range(n_burn + n_keep):
             _gibbs_sweep(
@@ -482,5 +484,5 @@ def blocks_weight_kernel(block_ptr, block_record, model):  # type: ignore[no-unt
         if m > 1:
             levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
             compare_kernel(records, model, levels)
-            out[k] = block_weight(np.arange(m).astype(np.int32), m, records, levels, model, work)
+            out[k] = block_weight(np.arange(m), m, records, levels, model, work)
     return out

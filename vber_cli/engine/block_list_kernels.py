@@ -96,7 +96,7 @@ def neighbours_of(records, edge_a, edge_b, lo, hi):  # type: ignore[no-untyped-d
     """The component's edges lo..hi-1 as local CSR, neighbours in the order of the edges."""
     m = len(records)
     ptr = np.zeros(m + 1, np.int64)
-    ends = np.empty((hi - lo, 2), np.int32)
+    ends = np.empty((hi - lo, 2), np.int64)
     for e in range(lo, hi):
         ends[e - lo, 0] = np.searchsorted(records, edge_a[e])
         ends[e - lo, 1] = np.searchsorted(records, edge_b[e])
@@ -105,7 +105,7 @@ def neighbours_of(records, edge_a, edge_b, lo, hi):  # type: ignore[no-untyped-d
     for i in range(m):
         ptr[i + 1] += ptr[i]
     fill = ptr[:-1].copy()
-    nbr = np.empty(2 * (hi - lo), np.int32)
+    nbr = np.empty(2 * (hi - lo), np.int64)
     for e in range(hi - lo):
         i, j = ends[e, 0], ends[e, 1]
         nbr[fill[i]] = j

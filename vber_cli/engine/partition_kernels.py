@@ -137,7 +137,7 @@ def enumerate_kernel(  # type: ignore[no-untyped-def]
     log_z = np.empty(1 << MAX_EXACT)
     mean = np.empty(1 << MAX_EXACT)
     square = np.empty(1 << MAX_EXACT)
-    members = np.empty(MAX_EXACT, np.int32)
+    members = np.empty(MAX_EXACT, np.int64)
     levels = np.zeros((MAX_EXACT, MAX_EXACT, model.codes.shape[1]), np.int8)
     work = scratch(model)
     total_mean = 0.0
@@ -181,7 +181,7 @@ def count_weights_kernel(records, model):  # type: ignore[no-untyped-def]
     """
     m = len(records)
     full = (1 << m) - 1
-    members = np.empty(MAX_EXACT, np.int32)
+    members = np.empty(MAX_EXACT, np.int64)
     evidence = np.empty(1 << m)
     levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
     compare_kernel(records, model, levels)

@@ -22,8 +22,8 @@ def local_units(records, constraints):  # type: ignore[no-untyped-def]
     """Each record's unit by its first record (m,), the unit's next record or −1 (m,), and the barred pairs (m, m)."""
     m = len(records)
     if len(constraints.lead) == 0:
-        return np.empty(0, np.int32), np.empty(0, np.int32), np.empty((0, 0), np.bool_)
-    lead, mate = np.empty(m, np.int32), np.full(m, -1, np.int32)
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 0), np.bool_)
+    lead, mate = np.empty(m, np.int64), np.full(m, -1, np.int64)
     barred = np.zeros((m, m), np.bool_)
     for i in range(m):
         lead[i] = i
@@ -99,7 +99,7 @@ def unit_alone(i, mate, members, records, levels, model, work):  # type: ignore[
     """Λ of the unit that i leads, as a block; `members` is overwritten."""
     if following(i, mate) < 0:
         return 0.0
-    return unit_joining(i, mate, members, 0, records, levels, model, work)
+    return unit_joining(i, mate, members, np.int64(0), records, levels, model, work)
 
 
 @leaf

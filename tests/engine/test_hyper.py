@@ -295,6 +295,39 @@ def test_a_class_is_free_to_go_wrong_in_one_part_only():
     assert alone.tolist() == [[False, True, False, False, False], [False] * 5]
 
 
+def test_a_class_that_draws_a_part_anew_is_like_all_links_in_the_rest(rng):
+    case, z = simulate_levels(rng, np.array([0.1, 0.3, 0.2]), rng.dirichlet([8.0, 1.0, 1.0], 3), 150, [2, 3])
+    stats = naive.partition_statistics(case, z)[0][0]
+    near = np.ones((3, 2), bool)
+    anew = np.array([[False] * 3, [True, True, False]])
+    strange = 0.3 * stats
+    strange[:, FRESH] *= 3.0  # links of the second class would have it that the last field is often wrong
+    root = np.array([0, 0, 2])
+    both = np.stack([stats, strange])
+    found, _ = hyper.best_noise(both, np.array([90.0, 10.0]), near, root, anew)
+    np.testing.assert_array_equal(found.anew, anew)
+    np.testing.assert_array_equal(found.concentration[1, :2], 99.0)
+    pooled = both.sum(axis=0)[2]
+    usual = hyper.best_concentration(np.stack([stats[0], stats[1], pooled]))
+    assert found.concentration[1, 2] == pytest.approx(usual[2], rel=1e-6)
+    # the first class is learned from its own links alone
+    alone, _ = hyper.best_noise(stats[None], np.array([90.0]), near, root)
+    np.testing.assert_allclose(found.concentration[0], alone.concentration[0])
+    np.testing.assert_allclose(found.levels[0], alone.levels[0])
+
+
+def test_few_links_hardly_move_the_share_of_those_that_changed():
+    changes = np.array([False, True])
+    prior = hyper.share_prior(changes, np.array([5.0, 5.0]), np.array([100.0, 100.0]))
+    np.testing.assert_allclose(prior, [47.5, 2.5])  # a twentieth of fifty links
+    none = hyper.share_prior(np.array([False, False]), np.array([5.0]), np.array([100.0]))
+    np.testing.assert_array_equal(none, 1.0)
+    # nothing wrong, and still some may have changed; of many parts each has less
+    np.testing.assert_allclose(hyper.share_prior(changes, np.zeros(2), np.ones(2)), [49.0, 1.0])
+    four = hyper.share_prior(np.array([False, True, True, True, True]), np.array([10.0]), np.array([100.0]))
+    np.testing.assert_allclose(four, [40.0, 2.5, 2.5, 2.5, 2.5])
+
+
 def test_the_weight_of_the_class_prior_is_drawn_by_its_likelihood(rng):
     shown, wrong = np.full((4, 3), 40.0), rng.uniform(0, 6, (4, 3))
     best = hyper.class_prior(wrong, shown, np.arange(wrong.shape[1])).sum(axis=0)[0, 0]

@@ -286,7 +286,7 @@ def test_pair_statistics_are_those_of_blocks_of_two(rng, n_classes, parts):
     a, b = (np.array(x, np.int32) for x in ([0, 1, 2, 9, 4], [5, 6, 9, 0, 3]))
     weight = np.array([0.3, 0.0, 1.0, 2e-7, 5e-8])
     found = np.zeros((n_classes, 3, kernels.N_STATS)), np.zeros(n_classes), np.zeros(case.codes.shape)
-    pair_stats_kernel(a, b, weight, np.ones(len(case.noise.share), bool), built.model_of(case), *found)
+    pair_stats_kernel(a, b, weight, built.model_of(case), *found)
     heard = np.where(weight > 1e-7, weight, 0.0)  # what is less probable leaves no trace
     parts = [naive.block_statistics(case, [x, y], w) for x, y, w in zip(a, b, heard, strict=True)]
     for ours, theirs in zip(found, zip(*parts, strict=True), strict=True):

@@ -172,20 +172,38 @@ def test_the_seed_decides_the_starts_and_nothing_else(rng):
     np.testing.assert_allclose(one.noise.concentration, shuffled.noise.concentration)
 
 
-def test_a_part_that_may_change_gets_a_class_once():
+def test_every_part_that_may_change_gets_a_class():
     noise = as_noise(np.array([STAYED]), np.ones(1))
     address, other = np.array([True] * 3 + [False] * 3), np.array([False] * 4 + [True] * 2)
     found = with_changed_parts(noise, [address, other])
     wrong = found.concentration / (1 + found.concentration)
     assert found.n_classes == 3
+    assert found.changes.tolist() == [False, True, True]
     for q, part in ((1, address), (2, other)):
-        assert np.all(wrong[q, part] >= 0.9)
+        np.testing.assert_array_equal(found.anew[q], part)
+        np.testing.assert_allclose(wrong[q, part], 0.99)
         np.testing.assert_allclose(wrong[q, ~part], wrong[0, ~part])
+        np.testing.assert_allclose(found.levels[q], noise.levels[0])
         # as frequent beside those that stayed as other fields are wrong
         assert found.share[q] / found.share[0] == pytest.approx(wrong[0, ~part].mean())
     assert found.share.sum() == pytest.approx(1)
-    again = with_changed_parts(found, [address, other])
-    assert again.n_classes == 3
+    # many parts share what two would get
+    many = with_changed_parts(noise, [address] * 8)
+    assert many.share[1:].sum() / many.share[0] == pytest.approx(2 * wrong[0, ~address].mean())
+    assert with_changed_parts(noise, []) is noise
+
+
+def test_rare_classes_that_draw_a_part_anew_are_left_out():
+    noise = as_noise(np.array([STAYED, STAYED]), np.array([0.999, 0.001]))
+    address, other = np.array([True] * 3 + [False] * 3), np.array([False] * 4 + [True] * 2)
+    found = noise.with_more(np.array([address, other]), np.array([0.0005, 0.05]))
+    kept = found.without_rare(0.002)
+    # rare as it is, a class that draws nothing anew stays
+    np.testing.assert_array_equal(kept.anew, [[False] * 6, [False] * 6, other])
+    np.testing.assert_allclose(kept.share, np.array([0.999, 0.001, 0.05]) / 1.05)
+    np.testing.assert_array_equal(kept.concentration, found.concentration[[0, 1, 3]])
+    assert kept.without_rare(0.002) is kept
+    assert noise.without_rare(0.5) is noise
 
 
 def test_a_part_of_all_fields_is_rare_at_first():

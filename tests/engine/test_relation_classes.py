@@ -201,24 +201,24 @@ def test_pairs_known_to_be_links_are_no_relatives(rng):
     assert alike[1] < 0.6 * alike[0]
 
 
-@pytest.mark.parametrize("rest", [1, 3, 4])
-def test_links_change_a_part_only_where_the_rest_tells_whom_it_is_about(rng, rest):
-    """A street and its town, and up to four fields of forty values each; one pair in ten thousand is a link."""
-    street = rng.integers(0, 200, 2000)
-    codes = np.column_stack([street, street // 5, rng.integers(0, 40, (2000, rest))]).astype(np.int32)
-    records = Records(codes, np.zeros(2000, np.int32), np.array([200, 40] + [40] * rest))
-    n_fields = 2 + rest
-    parent = np.full(n_fields, -1)
-    parent[1] = 0
-    tree = replace(Dependence.none(n_fields), parent=parent, strength=np.where(parent >= 0, 0.1, 1.0))
+def test_links_may_change_any_connected_part(rng):
+    """A street, its town and the town's country; a name with its sex; and a birthday that nothing depends on."""
+    street = rng.integers(0, 4000, 3000)
+    name = rng.integers(0, 300, 3000)
+    columns = [street, street // 20, street // 400, name, name % 2, rng.integers(0, 365, 3000)]
+    codes = np.column_stack([np.unique(column, return_inverse=True)[1] for column in columns]).astype(np.int32)
+    records = Records(codes, np.zeros(3000, np.int32), codes.max(axis=0) + 1)
+    parent = np.array([-1, 0, 1, -1, 3, -1])
+    tree = replace(Dependence.none(6), parent=parent, strength=np.where(parent >= 0, 0.1, 1.0))
     prior = make_prior(records, "empirical", 0.1)
-    prior = hyper.learn_base(records, prior, np.zeros(records.codes.shape), others_only=False)
     similar = SimilarValues.none(prior.value_ptr)
-    model = block_model(
-        records, Evidence(prior, Noise.single(prior.concentration), similar, Relations.none(n_fields), tree)
-    )
-    place = np.arange(n_fields) < 2
-    assert [part.tolist() for part in parts_that_change(model)] == [place.tolist()]
-    # a link that has changed the place is one pair in 200,000; two strangers share the rest once in 40 ** rest
-    kept = [part.tolist() for part in parts_that_links_change(model, 1e-4)]
-    assert kept == ([place.tolist()] if rest == 4 else [])
+    evidence = Evidence(prior, Noise.single(prior.concentration), similar, Relations.none(6), tree)
+    model = block_model(records, evidence)
+
+    def parts(**told):
+        return [np.flatnonzero(part).tolist() for part in parts_that_links_change(model, **told)]
+
+    assert parts(relatives=False) == [[0, 1], [1, 2], [3, 4], [0, 1, 2]]
+    # town and country tell little, but no more do they tell a twin; the name is the only telling field of its part
+    assert parts(relatives=True) == [[0, 1], [0, 1, 2]]
+    assert [np.flatnonzero(part).tolist() for part in parts_that_change(model)] == [[0, 1, 2]]

@@ -39,31 +39,6 @@ def test_a_weak_pair_by_itself_has_its_exact_probability(rng, parts):
         np.testing.assert_allclose(getattr(weak, name), getattr(together, name), rtol=0, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("changed", [False, True])
-def test_weak_pairs_do_not_teach_classes_that_have_changed_a_part(rng, changed):
-    case = naive.make_case(rng, 30, "people", 2, naive.FULL)
-    noise = case.noise
-    child = int(np.flatnonzero(case.dependence.parent >= 0)[0])
-    alpha = np.minimum(noise.concentration, 0.5)
-    alpha[1, child] = 9.0
-    alpha[1, case.dependence.parent[child]] = 9.0 if changed else 0.9  # one field that is mostly wrong is no part
-    case = case.of(noise=Noise(alpha, noise.levels, noise.share))
-    pairs = ends((0, 9), (1, 17), (4, 29))
-    links = np.array([0.03, 0.01, 0.02])
-    found = one_pass(case, build_graph(*(side[:0] for side in pairs), 30))
-    before = found.stats.copy(), found.class_weight.copy(), found.repeats.copy()
-    count_weak_pairs(built.model_of(case), found, pairs, links, threads=1)
-    parts = [naive.block_statistics(case, [x, y], w) for x, y, w in zip(*pairs, links, strict=True)]
-    stats, class_weight, repeats = (sum(part) for part in zip(*parts, strict=True))
-    assert class_weight[1] > 1e-4
-    if changed:
-        stats[1], class_weight[1] = 0.0, 0.0
-    np.testing.assert_allclose(found.stats - before[0], stats, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.class_weight - before[1], class_weight, rtol=0, atol=1e-12)
-    # what is a copy is one, whichever class it is of
-    np.testing.assert_allclose(found.repeats - before[2], repeats, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize(("n_classes", "parts"), [(1, ()), (2, naive.FULL)])
 def test_two_without_partners_and_the_statistics(rng, n_classes, parts):
     """Where nobody joins a block, pairs count as far as both records have no partner."""

@@ -121,7 +121,7 @@ def test_nothing_that_is_learned_is_forgotten():
     names = {kind: [item.name for item in dataclasses.fields(kind)] for kind in (Hyperparameters, Evidence)}
     assert names[Hyperparameters] == ["evidence", "n", "log_new", "tree", "present"]
     # constraints are no part of what is learned: the result's options and summary name them
-    assert names[Evidence] == ["prior", "noise", "similar", "relations", "dependence", "tilt", "constraints"]
+    assert names[Evidence] == ["prior", "noise", "similar", "relations", "dependence", "tilt", "constraints", "near"]
 
 
 def test_without_records(tmp_path, rng):

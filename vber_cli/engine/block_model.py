@@ -13,7 +13,7 @@ from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
 from vber_cli.model.prior_kernels import record_theta_kernel
 from vber_cli.model.relations import Relations
-from vber_cli.model.similar import SimilarValues
+from vber_cli.model.similar import CLOSE, OTHER, SimilarValues
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 
@@ -77,7 +77,11 @@ class BlockModel(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that evidence depends on: θ, overall α, noise, near values, relations, tree, tilt and constraints."""
+    """Everything that evidence depends on: θ, overall α, noise, near values, relations, tree, tilt and constraints.
+
+    `near` (F, 2) float64 is how often values of different individuals are at levels 1 and 2, once that has been counted
+    (`hyper.learn_near`); before, it follows from θ.
+    """
 
     prior: Prior
     noise: Noise
@@ -86,10 +90,15 @@ class Evidence:
     dependence: Dependence
     tilt: FloatArray = field(default_factory=lambda: np.zeros(0))
     constraints: Constraints = NO_CONSTRAINTS
+    near: FloatArray | None = None
 
     def unrelated(self) -> FloatArray:
         """(F, 4) float64, how often values of different individuals are at each level."""
-        return self.similar.chance_levels(self.prior)
+        out = self.similar.chance_levels(self.prior)
+        if self.near is not None:
+            out[:, CLOSE:OTHER] = self.near
+            out[:, OTHER] = np.maximum(1.0 - out[:, :OTHER].sum(axis=1), 1e-9)
+        return out
 
 
 def record_theta(records: Records, prior: Prior) -> FloatArray:

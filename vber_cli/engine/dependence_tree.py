@@ -17,6 +17,7 @@ import numpy as np
 from vber_cli.engine.alike_pairs import telling_fields
 from vber_cli.engine.block_model import BlockModel, Evidence, block_model
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels, tree_evidence
+from vber_cli.engine.hyper import learn_near
 from vber_cli.engine.noise_classes import as_noise
 from vber_cli.model.dependence import Dependence, individual_shares, tree_roots
 from vber_cli.model.noise import Noise
@@ -137,6 +138,7 @@ def learn_tree(
         if edges in seen:
             break
         seen.add(edges)
+        now = replace(now, near=learn_near(records, now.prior, now.similar, levels, probability))
         now = _with_plain_noise(now, possible, _identical_share(model, levels, probability))
         model = block_model(records, now)
     return Anchor(now.dependence, probability, n)

@@ -15,8 +15,9 @@ from scipy.special import betaln, softmax
 
 from vber_cli.engine.local_kernels import COPIES, DEPTH, FRESH, SHOWN
 from vber_cli.model.counting_kernels import draws_kernel
-from vber_cli.model.noise import Noise
-from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION, Prior
+from vber_cli.model.noise import LEAST_CHANGED, Noise
+from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION, Prior, value_counts
+from vber_cli.model.similar import CLOSE, N_LEVELS, NEAR, OTHER, SimilarValues
 from vber_cli.model.species import fit_species
 from vber_cli.model.types import FloatArray, LongArray, Records
 
@@ -29,6 +30,8 @@ _MOSTLY_WRONG = np.array([1.8, 0.2])  # mismatches and matches, where a class is
 _FIELD_WEIGHTS = np.array([32.0, 16.0, 8.0, 4.0])  # of equals the first
 _CLASS_WEIGHTS = np.array([0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
 _GRID = 161
+_SHARE_WEIGHT = 50.0  # links, that the shares of classes are worth beforehand where some draw a part anew
+_LEAST_NEAR = 0.25  # of the strangers that θ has near each other, if more than are left beside the links
 
 
 def log_likelihood(stats: FloatArray, alpha: FloatArray, prior_counts: FloatArray) -> FloatArray:
@@ -144,8 +147,28 @@ def _copy_counts(stats: FloatArray, near: np.ndarray) -> FloatArray:
     return np.asarray(counts + CLASS_WEIGHT * overall / overall.sum(axis=1, keepdims=True))
 
 
+def share_prior(changes: np.ndarray, wrong: FloatArray, shown: FloatArray) -> FloatArray:
+    """(Q,) links that every class is given beforehand.
+
+    Classes that draw a part anew get as many as other fields are wrong of _SHARE_WEIGHT links, the others the rest: how
+    many links have changed so much that they are hardly told from strangers, the data say little about.
+
+    Parameters
+    ----------
+    changes
+        (Q,) bool, from `Noise.changes`.
+    wrong, shown
+        (F,) float64, mismatches and comparisons of fields that were not drawn anew.
+    """
+    n = int(changes.sum())
+    if n == 0:
+        return np.ones(len(changes))
+    rate = float(np.clip(wrong.sum() / max(shown.sum(), 1e-9), LEAST_CHANGED, 0.5)) / max(1.0, n / 2.0)
+    return _SHARE_WEIGHT * np.where(changes, rate, max(1.0 - n * rate, 0.1) / max(len(changes) - n, 1))
+
+
 def best_noise(
-    stats: FloatArray, class_weight: FloatArray, near: np.ndarray, root: LongArray
+    stats: FloatArray, class_weight: FloatArray, near: np.ndarray, root: LongArray, anew: np.ndarray | None = None
 ) -> tuple[Noise, FloatArray]:
     """The most probable noise classes, and the (F,) α_f of all classes together.
 
@@ -157,8 +180,12 @@ def best_noise(
         (F, 2) bool, whether a field has values at levels 1 and 2 at all.
     root
         (F,) the root of each field's tree.
+    anew
+        `Noise.anew` of the classes.
     """
     overall = best_concentration(stats.sum(axis=0))
+    if anew is not None and len(anew):
+        return _with_parts_anew(stats, class_weight, near, root, anew), overall
     copies = _copy_counts(stats, near)
     levels = copies / copies.sum(axis=2, keepdims=True)
     if len(stats) == 1:
@@ -168,6 +195,27 @@ def best_noise(
     share = (class_weight + 1.0) / (class_weight + 1.0).sum()
     alpha = np.array([best_concentration(one, counts[:, q]) for q, one in enumerate(stats)])
     return Noise(alpha, levels, share), overall
+
+
+def _with_parts_anew(
+    stats: FloatArray, class_weight: FloatArray, near: np.ndarray, root: LongArray, anew: np.ndarray
+) -> Noise:
+    """`best_noise` where some classes draw a part anew.
+
+    In the rest these are as all links are: free in it, they would go wrong in more and more, and find links among
+    strangers. All links teach what is usual, and the other classes are learned from their own.
+    """
+    changes = np.asarray(anew.any(axis=1))
+    kept = stats * ~anew[:, :, None]
+    usual = kept.sum(axis=0)
+    copies = _copy_counts(usual[None], near)[0]
+    own, _ = best_noise(stats[~changes], class_weight[~changes], near, root)
+    alpha = np.tile(best_concentration(usual), (len(stats), 1))
+    levels = np.tile(copies / copies.sum(axis=1, keepdims=True), (len(stats), 1, 1))
+    alpha[~changes], levels[~changes] = own.concentration, own.levels
+    prior = share_prior(changes, usual[:, FRESH], usual[:, SHOWN + 1 :].sum(axis=1))
+    share = np.asarray(class_weight + prior)
+    return Noise(alpha, levels, share / share.sum()).drawing(anew)
 
 
 def learn_base(records: Records, prior: Prior, repeats: FloatArray, *, others_only: bool = True) -> Prior:
@@ -187,3 +235,26 @@ def learn_base(records: Records, prior: Prior, repeats: FloatArray, *, others_on
         counted = draws - (draws - 1.0) / others if others_only else draws
         base[lo:hi] = fit_species(draws).probability(counted, float(draws.sum()))
     return prior.with_base(base)
+
+
+def learn_near(
+    records: Records, prior: Prior, similar: SimilarValues, levels: np.ndarray, probability: FloatArray
+) -> FloatArray:
+    """(F, 2) how often values of different individuals are at levels 1 and 2: of all pairs of records, less the links.
+
+    θ does not tell. It says how probable a value is that somebody else shows as well; of a misspelling seen once that
+    is next to nothing, but together misspellings are many, and each is near the value that it stands for.
+
+    Parameters
+    ----------
+    records, prior, similar
+        The data, θ and the similar values.
+    levels, probability
+        (P, F) and (P,): all pairs that may be links, their levels and how probably they are.
+    """
+    counted = similar.near_pairs(prior.value_ptr, value_counts(records, prior.value_ptr))
+    shown = (records.codes >= 0).sum(axis=0).astype(np.float64)
+    near = np.stack([probability @ (levels == level) for level in (CLOSE, NEAR)], axis=1)
+    others = shown * (shown - 1.0) / 2.0 - probability @ (levels < N_LEVELS)
+    least = _LEAST_NEAR * similar.chance_levels(prior)[:, CLOSE:OTHER]
+    return np.asarray(np.maximum((counted - near) / np.maximum(others, 1.0)[:, None], least))

@@ -37,6 +37,7 @@ from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import FloatArray, IntArray, Records
 
 NO_PAIRS = CandidatePairs(np.empty(0, np.int32), np.empty(0, np.int32), np.empty((0, 0), np.int8))
+_RARE_CLASS = 0.002  # of links, that have changed a part, are not looked for any further
 _FIRST_ROUNDS = 4  # of learning, on the first candidates; then candidates are planned anew
 STARTS = {"records": start_from_records, "random": start_at_random}
 
@@ -121,6 +122,9 @@ def _learn_once(
     def rounds(most: int, *, watch: bool) -> Hyperparameters:
         return step("rounds", lambda: learn(records, pairs, now, settings, most, watch_databases=watch))
 
+    if last:  # what is hardly ever found would only take time
+        noise = now.evidence.noise.without_rare(_RARE_CLASS)
+        now = replace(now, evidence=replace(now.evidence, noise=noise))
     if settings.learn_relations and not last:
         now, relation_bic = step("relations", lambda: choose_relations(records, pairs, now, settings))
     now = rounds(_FIRST_ROUNDS, watch=False)

@@ -24,6 +24,7 @@ from vber_cli.model.constraints import n_free_pairs, unit_maximum
 from vber_cli.model.dependence import Dependence, individual_shares, tree_roots
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.presence import Presence, learn_presence, present_individuals, relative_rates
+from vber_cli.model.prior import Prior
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 # Pairs below these odds do not join components: they are too weak to change what happens around them, and are counted
@@ -38,7 +39,7 @@ _MANY_PAIRS = 500_000
 # further record is below _RARE.
 _RIVAL = 20.0
 _RARE = -3.0
-_SURE, _LINK = 0.95, 0.5
+_SURE, _LINK, _HARDLY = 0.95, 0.5, 1e-3
 CERTAIN_LOG_ODDS = 500.0  # of pairs that must be links; those that cannot be are no candidates
 MAX_ROUNDS = 40
 _STILL_N, _STILL_ALPHA, _STILL_SD = 1e-4, 2e-2, 0.25
@@ -264,14 +265,18 @@ def update(
     been learned: judged earlier, while few links are known, every database would look free of them, and stay so.
     """
     evidence = now.evidence
-    prior, noise = evidence.prior, evidence.noise
+    prior, noise, near = evidence.prior, evidence.noise, evidence.near
     kept = settings.keep_noise and evidence.relations.n_classes > 0
     if settings.learn_concentration and not kept:
         root = tree_roots(model.tree, records.n_fields)
-        noise, overall = hyper.best_noise(found.stats, found.class_weight, model.unrelated[:, 1:3] > 0, root)
+        noise, overall = hyper.best_noise(
+            found.stats, found.class_weight, model.unrelated[:, 1:3] > 0, root, noise.anew
+        )
         prior = prior.with_concentration(overall)
     if settings.learn_base:
         prior = hyper.learn_base(records, prior, found.repeats)
+    if settings.learn_concentration:
+        near = _near_by_chance(records, model, prior, evidence, pairs, found, settings.threads)
     presence = None
     if watch_databases or len(evidence.tilt):
         presence = _presence(records, now, pairs, found.pair_probability, found.n_mean, settings)
@@ -281,7 +286,7 @@ def update(
     tilt = np.zeros(0) if presence is None else presence.tilt
     now = replace(
         now,
-        evidence=replace(evidence, prior=prior, noise=noise, tilt=tilt, dependence=dependence),
+        evidence=replace(evidence, prior=prior, noise=noise, tilt=tilt, dependence=dependence, near=near),
         n=found.n_mean,
         present=None if presence is None else tuple(presence.individuals.tolist()),
     )
@@ -294,6 +299,22 @@ def update(
         plain = settings.occupancy.log_new(found.n_mean)
         return replace(now, log_new=min(now.occupancy(settings).log_new(max(n_sure, found.n_mean)), plain))
     return replace(now, log_new=now.occupancy(settings).next_log_new(now.log_new, found.n_mean, found.n_variance))
+
+
+def _near_by_chance(
+    records: Records,
+    model: BlockModel,
+    prior: Prior,
+    evidence: Evidence,
+    pairs: tuple[IntArray, IntArray],
+    found: Expectation,
+    threads: int,
+) -> FloatArray:
+    """`hyper.learn_near` from the pairs whose probabilities were found."""
+    a, b = pairs
+    likely = found.pair_probability > _HARDLY
+    levels = pair_levels(model, a[likely], b[likely], threads)
+    return hyper.learn_near(records, prior, evidence.similar, levels, found.pair_probability[likely])
 
 
 def _presence(
@@ -396,7 +417,8 @@ def choose_relations(
         records, now.evidence, pairs.b, pairs.a, pairs.levels, possible, settings.occupancy, settings.seed,
         settings.threads,
     )  # fmt: skip
-    now = replace(now, tree=anchor.dependence, evidence=replace(now.evidence, dependence=anchor.dependence))
+    near = hyper.learn_near(records, now.evidence.prior, now.evidence.similar, pairs.levels, anchor.probability)
+    now = replace(now, tree=anchor.dependence, evidence=replace(now.evidence, dependence=anchor.dependence, near=near))
     if anchor.dependence.n_edges == 0:
         return now, {}  # where no field depends on another there are no relatives to tell from duplicates
     model = block_model(records, now.evidence)
@@ -416,8 +438,7 @@ def choose_relations(
         # no relatives to excuse: from all that the tree takes for links
         link = anchor.probability > _LINK
         noise = choose_classes(pairs.levels[link], anchor.probability[link], possible, settings.seed).noise
-        odds = max(float(anchor.probability.sum()), 1.0) / n_pairs
-        noise = with_changed_parts(noise, parts_that_links_change(model, odds))
+        noise = with_changed_parts(noise, parts_that_links_change(model, relatives=False))
     tilt = np.zeros(0) if presence is None else presence.tilt
     evidence = replace(now.evidence, noise=noise, relations=found.relations, tilt=tilt)
     return replace(now, evidence=evidence), found.bic

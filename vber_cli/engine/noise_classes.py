@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from vber_cli.arrays import distinct_rows
-from vber_cli.model.noise import Noise
+from vber_cli.model.noise import LEAST_CHANGED, Noise
 from vber_cli.model.similar import N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray
 
 CLASS_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8)
 FEW_CLASSES = 3  # where they are fitted quickly
-# A class of those whose address, or what else goes together, has changed: α of its fields, and its share at least.
-_CHANGED, _LEAST_CHANGED = 9.0, 0.02
 _STARTS = 8
 _ROUNDS = 60
 _PRIOR_WEIGHT = 2.0  # comparisons; draws a class towards the field's overall levels
@@ -75,12 +73,11 @@ def few_classes(levels: np.ndarray, weight: FloatArray, possible: np.ndarray, se
 
 
 def with_changed_parts(noise: Noise, parts: Sequence[np.ndarray]) -> Noise:
-    """The noise with a class for every part of the records, all of whose fields have changed there.
+    """The noise with a class for every part of the records that draws all of its fields anew.
 
     Fields that depend on each other change together: whoever moved has another street, town and postcode. What is begun
-    without such a class takes this for as many errors at once, too many for a link, and never learns of it. At first it
-    is as frequent as other fields are wrong; where there is a class already in which the part is mostly wrong, none is
-    added.
+    without such a class takes this for as many errors at once, too many for a link, and never learns of it. At first
+    a class is as frequent as other fields are wrong, the more parts there are the less.
 
     Parameters
     ----------
@@ -89,18 +86,11 @@ def with_changed_parts(noise: Noise, parts: Sequence[np.ndarray]) -> Noise:
     parts
         (F,) bool each: the fields of a part.
     """
-    share = noise.share[:, None]
-    usual = (share * noise.concentration).sum(axis=0)
-    wrong = (share * noise.concentration / (1.0 + noise.concentration)).sum(axis=0)
-    copies = (share[:, :, None] * noise.levels).sum(axis=0)
-    alpha, levels, shares = list(noise.concentration), list(noise.levels), noise.share.tolist()
-    for part in parts:
-        if (noise.concentration[:, part] > 1.0).all(axis=1).any():
-            continue
-        alpha.append(np.where(part, _CHANGED, usual))
-        levels.append(copies)
-        shares.append(max(float(wrong[~part].mean()) if (~part).any() else 0.0, _LEAST_CHANGED))
-    return Noise(np.array(alpha), np.array(levels), np.array(shares) / np.sum(shares))
+    if not parts:
+        return noise
+    wrong = noise.share @ (noise.concentration / (1.0 + noise.concentration))
+    rates = np.array([float(wrong[~part].mean()) if (~part).any() else 0.0 for part in parts])
+    return noise.with_more(np.array(parts), np.maximum(rates, LEAST_CHANGED) / max(1.0, len(parts) / 2.0))
 
 
 def _tabulate(
@@ -114,11 +104,15 @@ def _tabulate(
     return indicator, count, overall / overall.sum(axis=1, keepdims=True)
 
 
-def as_noise(p: FloatArray, share: FloatArray) -> Noise:
-    """Noise classes from the level probabilities (Q, F, 4) of pairs: α / (1 + α) is that of the last level."""
+def as_noise(p: FloatArray, share: FloatArray, anew: np.ndarray | None = None) -> Noise:
+    """Noise classes from the level probabilities (Q, F, 4) of pairs: α / (1 + α) is that of the last level.
+
+    `anew` as in `Noise`; of such fields the probabilities do not count.
+    """
     other = np.clip(p[:, :, OTHER], 1e-6, 1 - 1e-6)
     copies = p[:, :, :OTHER]
-    return Noise(other / (1.0 - other), copies / copies.sum(axis=2, keepdims=True), share)
+    alpha, levels = other / (1.0 - other), copies / copies.sum(axis=2, keepdims=True)
+    return Noise(alpha, levels, share) if anew is None or not len(anew) else Noise(alpha, levels, share).drawing(anew)
 
 
 def _fit(

@@ -18,7 +18,7 @@ from scipy.special import expit, logit
 
 from vber_cli.arrays import distinct_rows
 from vber_cli.engine.block_model import BlockModel
-from vber_cli.engine.hyper import CLASS_WEIGHT, COPY_LEVELS, class_prior, field_prior
+from vber_cli.engine.hyper import CLASS_WEIGHT, COPY_LEVELS, class_prior, field_prior, share_prior
 from vber_cli.model.dependence import tree_roots
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION
@@ -130,6 +130,8 @@ def _centred(draws: list[HyperDraw], noise: Noise, n: float) -> list[HyperDraw]:
         )
         alpha = np.clip(wrong / np.maximum(1.0 - wrong, 1e-12), MIN_CONCENTRATION, MAX_CONCENTRATION)
         moved = Noise(alpha, levels / levels.sum(axis=2, keepdims=True), share / share.sum())
+        if noise.changes.any():
+            moved = moved.drawing(noise.anew)
         out.append(HyperDraw(moved, n + d.n - n_middle))
     return out
 
@@ -194,17 +196,43 @@ def _draw_noise(
     shown = np.einsum("uq,ufl->qfl", by_class, table.indicator)
     # a value drawn anew may come out identical or near by chance
     by_chance = noise.concentration[:, :, None] * chance[:, :OTHER]
-    anew = shown[:, :, :OTHER] * by_chance / np.maximum(by_chance + noise.levels, 1e-300)
-    wrong = shown[:, :, OTHER] + anew.sum(axis=2)
+    fresh = shown[:, :, :OTHER] * by_chance / np.maximum(by_chance + noise.levels, 1e-300)
+    wrong = shown[:, :, OTHER] + fresh.sum(axis=2)
     total = shown.sum(axis=2)
-    copies = shown[:, :, :OTHER] - anew
-    single = len(noise.share) == 1
+    copies = shown[:, :, :OTHER] - fresh
+    possible = np.column_stack([np.ones(len(chance), bool), chance[:, 1:OTHER] > 0])
+    changes = noise.changes
+    own = _draw_classes(wrong[~changes], total[~changes], copies[~changes], possible, root, rng)
+    if not changes.any():
+        return Noise(*own, rng.dirichlet(by_class.sum(axis=0) + 1.0))
+    # in what they do not draw anew these classes are as all links are
+    kept = ~noise.anew
+    wrong, total, copies = (
+        (wrong * kept).sum(axis=0),
+        (total * kept).sum(axis=0),
+        (copies * kept[:, :, None]).sum(axis=0),
+    )
+    usual = _draw_classes(wrong[None], total[None], copies[None], possible, root, rng)
+    alpha, levels = (np.repeat(part, len(changes), axis=0) for part in usual)
+    alpha[~changes], levels[~changes] = own
+    share = rng.dirichlet(by_class.sum(axis=0) + share_prior(changes, wrong, total))
+    return Noise(alpha, levels, share).drawing(noise.anew)
+
+
+def _draw_classes(
+    wrong: FloatArray,
+    total: FloatArray,
+    copies: FloatArray,
+    possible: np.ndarray,
+    root: LongArray,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """α (Q, F) and μ (Q, F, 3) of classes given their mismatches, comparisons (Q, F) and copies by level (Q, F, 3)."""
+    single = len(wrong) == 1
     prior = field_prior(wrong[0], total[0], rng)[:, None] if single else class_prior(wrong, total, root, rng)
     share = rng.beta(np.maximum(prior[0] + wrong, 1e-9), np.maximum(prior[1] + total - wrong, 1e-9))
     alpha = np.clip(share / np.maximum(1.0 - share, 1e-12), MIN_CONCENTRATION, MAX_CONCENTRATION)
-    possible = np.column_stack([np.ones(len(chance), bool), chance[:, 1:OTHER] > 0])
     overall = copies.sum(axis=0) + COPY_LEVELS * possible
     pull = COPY_LEVELS * possible if single else CLASS_WEIGHT * overall / overall.sum(axis=1, keepdims=True)
     gamma = rng.standard_gamma(np.maximum(copies + pull, 0.0))
-    levels = gamma / np.maximum(gamma.sum(axis=2, keepdims=True), 1e-300)
-    return Noise(alpha, levels, rng.dirichlet(by_class.sum(axis=0) + 1.0))
+    return alpha, gamma / np.maximum(gamma.sum(axis=2, keepdims=True), 1e-300)

@@ -17,11 +17,8 @@ _POSSIBLE = 1e-12  # blocks less probable than this leave no trace in the statis
 
 
 @nb.njit(cache=True, nogil=True)
-def pair_stats_kernel(a, b, weight, taught, model, stats, class_weight, repeats):  # type: ignore[no-untyped-def]
-    """`add_stats` of the pairs (a[i], b[i]), each as a block of two with the weight given.
-
-    Of classes that are not `taught` (Q,) bool only the repeats are counted.
-    """
+def pair_stats_kernel(a, b, weight, model, stats, class_weight, repeats):  # type: ignore[no-untyped-def]
+    """`add_stats` of the pairs (a[i], b[i]), each as a block of two with the weight given."""
     n_classes, n_fields = model.alpha.shape
     level = np.empty(n_fields, np.int8)
     copies = np.empty((n_classes, n_fields))
@@ -51,17 +48,16 @@ def pair_stats_kernel(a, b, weight, taught, model, stats, class_weight, repeats)
             total += p[q]
         for q in range(n_classes):
             mine = weight[i] * p[q] / total
-            class_weight[q] += mine if taught[q] else 0.0
+            class_weight[q] += mine
             for f in range(n_fields):
                 if level[f] > 3:
                     continue
                 copied = mine * copies[q, f] / (model.alpha[q, f] + copies[q, f])
                 repeats[r, f] += copied
-                if taught[q]:
-                    stats[q, f, FRESH] += mine - copied
-                    if level[f] < 3:
-                        stats[q, f, COPIES + level[f]] += copied
-                    stats[q, f, SHOWN + 1] += mine
+                stats[q, f, FRESH] += mine - copied
+                if level[f] < 3:
+                    stats[q, f, COPIES + level[f]] += copied
+                stats[q, f, SHOWN + 1] += mine
 
 
 @nb.njit(cache=True, nogil=True)

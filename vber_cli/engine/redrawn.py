@@ -95,7 +95,7 @@ def with_redrawn(
     levels = np.concatenate([best.own, _anew(pairs, best)])
     odds = np.concatenate([best.n_own, np.outer(best.n_anew, share).ravel()]) / n_pairs
     kinds = np.concatenate([np.full(len(best.own), -1), np.repeat(np.array(best.redrawn), len(share))])
-    return Relations(odds, levels, kinds.astype(np.int64)), as_noise(best.link, share)
+    return Relations(odds, levels, kinds.astype(np.int64)), as_noise(best.link, share, noise.anew)
 
 
 def _without_doubles(pairs: AlikePairs, state: _State, f: int) -> _State | None:

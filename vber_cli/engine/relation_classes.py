@@ -23,7 +23,7 @@ from vber_cli.engine.block_model import BlockModel, with_noise
 from vber_cli.engine.evidence_kernels import pair_evidence
 from vber_cli.engine.noise_classes import as_noise, few_classes, with_changed_parts
 from vber_cli.engine.redrawn import with_redrawn
-from vber_cli.model.dependence import tree_parts
+from vber_cli.model.dependence import connected_parts, tree_parts
 from vber_cli.model.noise import Noise
 from vber_cli.model.relations import Relations
 from vber_cli.model.similar import MISSING_LEVEL, N_LEVELS, OTHER
@@ -41,7 +41,6 @@ _MOST_LOST = 0.6  # of the anchor's sure links, that a structure may call relati
 _MORE_LOST = 0.08  # of them, that it may call relations beyond what the best with fewer classes does
 _LINKED = 0.5  # members of a class that the anchor calls links
 _PATIENCE = 2  # numbers of classes in turn without a better BIC, after which no more are tried
-_CHANGED_SHARE = 0.05  # of links, that have changed a part, for whether these can be told from strangers
 _CLEAR = 0.02  # a pair less probable than this is clearly no link
 # Pairs of what anchors relations are trained on, refit by refit: clear others, all but sure links, and all, for where
 # twins are, the anchor calls them sure links. And the probability above which noise is learned from pairs: at first it
@@ -187,7 +186,7 @@ def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: fl
             level = _levels(pairs, found.shown[1:])
             n_related = np.maximum(found.number[1:], 1e-3)
         if refit > 0:
-            noise = _noise_of(pairs, found.part[:, 0], possible, seed, _NOISE_ABOVE[refit], n_links / n_pairs)
+            noise = _noise_of(pairs, found.part[:, 0], possible, seed, _NOISE_ABOVE[refit])
         link, _ = pair_evidence(without_relations(pairs.model, noise), pairs.b, pairs.levels)
     found = classes(count)
     p, related = found.part[:, 0], found.part[:, 1:]
@@ -229,18 +228,16 @@ def parts_that_change(model: BlockModel) -> list[np.ndarray]:
     return [part for part in tree_parts(model.tree, len(telling)) if (part & telling).sum() != 1]
 
 
-def parts_that_links_change(model: BlockModel, odds: float) -> list[np.ndarray]:
-    """The `parts_that_change` without which a record still tells whom it describes.
+def parts_that_links_change(model: BlockModel, *, relatives: bool) -> list[np.ndarray]:
+    """The connected parts of two fields or more of the trees, (F,) bool each, that a link may draw anew.
 
-    That is, two records with the same values in all other fields are likelier to be a link that has changed the part
-    than strangers. Else such links are not to be had, and a class of them would take strangers in: it finds as many of
-    them as it expects, whatever it expects. `odds` are those of a link among all pairs.
+    A value that is drawn anew takes with it what depends on it; which of two fields depends on the other, the tree does
+    not say for certain, so a link may change any part. Where there may be `relatives`, parts with one telling field are
+    left out, as in `parts_that_change`; and the whole record is never one.
     """
-    told = -np.log(np.maximum(model.unrelated[:, 0], 1e-300))
-    child = model.tree[:, 0]
-    told[child] = -np.log(np.maximum(model.unrelated_given[child, 0], 1e-300))
-    needed = -np.log(odds * _CHANGED_SHARE)
-    return [part for part in parts_that_change(model) if told[~part].sum() > needed]
+    telling = telling_fields(model.unrelated)
+    parts = connected_parts(model.tree, len(telling))
+    return [part for part in parts if not part.all() and not (relatives and (part & telling).sum() == 1)]
 
 
 def _n_parameters(possible: np.ndarray) -> int:
@@ -248,16 +245,16 @@ def _n_parameters(possible: np.ndarray) -> int:
     return int(possible.sum() - len(possible)) + 1
 
 
-def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int, above: float, odds: float) -> Noise:
+def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int, above: float) -> Noise:
     """Noise classes of the links above a probability, or the anchored ones where there are none.
 
-    With those of parts that have changed; `odds` are those of a link among all pairs.
+    With those of parts that have changed.
     """
     link = p > above
     if not link.any():
         return anchored_noise(possible)
     noise = few_classes(pairs.levels[link], p[link] * pairs.count[link], possible, seed)
-    return with_changed_parts(noise, parts_that_links_change(pairs.model, odds))
+    return with_changed_parts(noise, parts_that_links_change(pairs.model, relatives=True))
 
 
 def _levels(pairs: AlikePairs, shown: FloatArray) -> FloatArray:

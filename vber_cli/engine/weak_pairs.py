@@ -160,17 +160,10 @@ def add_weak_pairs(
 def count_weak_pairs(
     model: BlockModel, found: Expectation, pairs: tuple[IntArray, IntArray], links: FloatArray, threads: int
 ) -> None:
-    """Add the statistics of the weak pairs, each as so many links (W,).
-
-    They do not teach classes of links that mostly get a field and the one it depends on wrong, as those who have moved:
-    of these a weak pair is hardly told from strangers, and so many strangers there are that a class would grow by what
-    is not known of them, and then find more of them.
-    """
+    """Add the statistics of the weak pairs, each as so many links (W,)."""
     a, b = pairs
     if len(a) == 0:
         return
-    changed = model.alpha > 1.0
-    taught = ~(changed[:, model.tree[:, 0]] & changed[:, model.tree[:, 1]]).any(axis=1)
     order = stable_order(b)  # a record's repeats are added to by one thread only
     later = b[order]
     at = np.linspace(0, len(b) - 1, n_parts(len(b)) + 1).astype(np.int64)[1:-1]
@@ -181,7 +174,7 @@ def count_weak_pairs(
         chosen = order[lo:hi]
         stats, class_weight = np.zeros(found.stats.shape), np.zeros(found.class_weight.shape)
         partition_kernels.pair_stats_kernel(
-            a[chosen], b[chosen], links[chosen], taught, model, stats, class_weight, found.repeats
+            a[chosen], b[chosen], links[chosen], model, stats, class_weight, found.repeats
         )
         return stats, class_weight
 

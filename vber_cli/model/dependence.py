@@ -9,6 +9,8 @@ import numpy as np
 from vber_cli.model.similar import N_LEVELS
 from vber_cli.model.types import FloatArray, IntArray, LongArray
 
+MAX_PARTS = 16  # connected parts of the trees, each of which links may draw anew
+
 
 @dataclass(frozen=True)
 class Dependence:
@@ -71,6 +73,22 @@ def tree_parts(edges: LongArray, n_fields: int) -> list[np.ndarray]:
     """(F,) bool for each tree of two or more fields: the fields of it; `edges` as in `Dependence.edges`."""
     root = tree_roots(edges, n_fields)
     return [root == r for r in np.unique(root[edges[:, 1]])]
+
+
+def connected_parts(edges: LongArray, n_fields: int) -> list[np.ndarray]:
+    """(F,) bool for each connected set of two fields or more, small ones first; `edges` as in `Dependence.edges`.
+
+    In a tree of many fields these are too many: beyond MAX_PARTS only the whole trees are given.
+    """
+    pairs = [(int(f), int(g)) for f, g in edges]
+    found = new = {frozenset(pair) for pair in pairs}
+    while new and len(found) <= MAX_PARTS:
+        new = {part | {f, g} for part in new for f, g in pairs if (f in part) != (g in part)} - found
+        found = found | new
+    if len(found) > MAX_PARTS:
+        return tree_parts(edges, n_fields)
+    ordered = sorted((sorted(part) for part in found), key=lambda part: (len(part), part))
+    return [np.isin(np.arange(n_fields), part) for part in ordered]
 
 
 def individual_shares(n_records: int, pairs: tuple[IntArray, IntArray], probability: FloatArray) -> FloatArray:

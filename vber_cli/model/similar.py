@@ -131,6 +131,10 @@ class SimilarValues:
         self._chances[:] = [(prior.base, found)]
         return np.array(found)
 
+    def near_pairs(self, value_ptr: LongArray, counts: FloatArray) -> FloatArray:
+        """(F, 2) float64: pairs of records whose values are at levels 1 and 2; `counts` (ΣV,) are records by value."""
+        return np.asarray(near_mass_kernel(value_ptr, self.ptr, self.value, self.level, counts)[:, CLOSE:OTHER] / 2.0)
+
     def _chance_levels(self, prior: Prior) -> FloatArray:
         n_fields = len(prior.value_ptr) - 1
         out = np.zeros((n_fields, N_LEVELS))

@@ -33,7 +33,7 @@ class LearnedAlone:
         As in `StoredModel`.
     concentration
         (F,) float64, overall α.
-    noise, relations, dependence, tilt
+    noise, relations, dependence, tilt, near
         As in `Evidence`.
     n, log_new, tree, present
         As in `Hyperparameters`.
@@ -47,6 +47,7 @@ class LearnedAlone:
     relations: Relations
     dependence: Dependence
     tilt: FloatArray
+    near: FloatArray | None
     n: float
     log_new: float
     tree: Dependence | None
@@ -63,12 +64,13 @@ def to_plain(arrays: Any) -> dict[str, Any]:
 
 
 def _from_plain(kind: type[_T], plain: Mapping[str, Any], whole: tuple[str, ...] = ()) -> _T:
-    """The dataclass back from its lists; `whole` names the arrays of integers."""
+    """The dataclass back from its lists; `whole` names the arrays of integers, and `anew` is of truth values."""
     arrays = {
         key: np.zeros(value["empty"]) if isinstance(value, dict) else np.array(value, dtype=np.float64)
         for key, value in plain.items()
     }
-    return kind(**{key: value.astype(np.int64) if key in whole else value for key, value in arrays.items()})
+    kinds = dict.fromkeys(whole, np.int64) | {"anew": np.bool_}
+    return kind(**{key: value.astype(kinds.get(key, np.float64)) for key, value in arrays.items()})
 
 
 def read_json(result: OpenResult) -> dict[str, Any]:
@@ -135,6 +137,7 @@ def learned_alone(result: OpenResult, plain: Mapping[str, Any]) -> LearnedAlone:
             _from_plain(Relations, plain["relations"], whole),
             _from_plain(Dependence, plain["dependence"], whole),
             np.array(plain["tilt"], dtype=np.float64),
+            None if plain.get("near") is None else np.array(plain["near"], dtype=np.float64),
             float(plain["n"]),
             float(plain["log_new"]),
             None if plain["tree"] is None else _from_plain(Dependence, plain["tree"], whole),

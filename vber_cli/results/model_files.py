@@ -99,6 +99,7 @@ def write_model(
             "relations": to_plain(evidence.relations),
             "dependence": to_plain(evidence.dependence.alone()),
             "tilt": evidence.tilt.tolist(),
+            "near": None if evidence.near is None else evidence.near.tolist(),
             "present": None if learned.present is None else list(learned.present),
             "tree": None if learned.tree is None else to_plain(learned.tree.alone()),
         },
@@ -215,6 +216,7 @@ def read_model(result: OpenResult) -> StoredModel:
             alone.relations,
             alone.dependence,
             alone.tilt,
+            near=alone.near,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(result, error) from None

@@ -159,10 +159,12 @@ def _noise_summary(encoded: Encoded, search: Search | None) -> dict[str, Any]:
     learned = search.learned
     noise = learned.hyperparameters.evidence.noise
     order = np.argsort(-noise.share, kind="stable")
+    anew = noise.anew if len(noise.anew) else np.zeros(noise.concentration.shape, bool)
     return {
         "classes": [
             {
                 "share": float(noise.share[q]),
+                "drawn_anew": [field for field, own in zip(encoded.codebook.fields, anew[q], strict=True) if own],
                 "mismatch": {
                     field: float(alpha / (1.0 + alpha))
                     for field, alpha in zip(encoded.codebook.fields, noise.concentration[q], strict=True)

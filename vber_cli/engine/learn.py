@@ -438,7 +438,7 @@ def choose_relations(
         # no relatives to excuse: from all that the tree takes for links
         link = anchor.probability > _LINK
         noise = choose_classes(pairs.levels[link], anchor.probability[link], possible, settings.seed).noise
-        noise = with_changed_parts(noise, parts_that_links_change(model, relatives=False))
+        noise = with_changed_parts(noise, parts_that_links_change(model))
     tilt = np.zeros(0) if presence is None else presence.tilt
     evidence = replace(now.evidence, noise=noise, relations=found.relations, tilt=tilt)
     return replace(now, evidence=evidence), found.bic

@@ -228,16 +228,16 @@ def parts_that_change(model: BlockModel) -> list[np.ndarray]:
     return [part for part in tree_parts(model.tree, len(telling)) if (part & telling).sum() != 1]
 
 
-def parts_that_links_change(model: BlockModel, *, relatives: bool) -> list[np.ndarray]:
+def parts_that_links_change(model: BlockModel) -> list[np.ndarray]:
     """The connected parts of two fields or more of the trees, (F,) bool each, that a link may draw anew.
 
     A value that is drawn anew takes with it what depends on it; which of two fields depends on the other, the tree does
-    not say for certain, so a link may change any part. Where there may be `relatives`, parts with one telling field are
-    left out, as in `parts_that_change`; and the whole record is never one.
+    not say for certain, so a link may change any part. Parts with only one telling field are left out, as in
+    `parts_that_change`, and the whole record is never one.
     """
     telling = telling_fields(model.unrelated)
     parts = connected_parts(model.tree, len(telling))
-    return [part for part in parts if not part.all() and not (relatives and (part & telling).sum() == 1)]
+    return [part for part in parts if not part.all() and (part & telling).sum() != 1]
 
 
 def _n_parameters(possible: np.ndarray) -> int:
@@ -254,7 +254,7 @@ def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int,
     if not link.any():
         return anchored_noise(possible)
     noise = few_classes(pairs.levels[link], p[link] * pairs.count[link], possible, seed)
-    return with_changed_parts(noise, parts_that_links_change(pairs.model, relatives=True))
+    return with_changed_parts(noise, parts_that_links_change(pairs.model))
 
 
 def _levels(pairs: AlikePairs, shown: FloatArray) -> FloatArray:

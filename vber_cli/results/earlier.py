@@ -87,6 +87,7 @@ class Earlier:
             relations=before.relations,
             dependence=before.dependence,
             tilt=before.tilt if same else np.zeros(0),
+            near=before.near,
         )
         fixed = occupancy.n_individuals is not None
         return replace(

@@ -402,3 +402,16 @@ def test_a_record_s_own_draw_does_not_count():
     np.testing.assert_allclose(plain, species.probability(draws, 6.5))
     found = hyper.learn_base(records, prior, repeats).base
     np.testing.assert_allclose(found, species.probability(np.array([1.0, 1.0, 1.0, 2.0]), 6.5))
+
+
+def test_what_classes_are_given_beforehand_is_the_same_alone_and_among_many_draws(rng):
+    shown = rng.integers(1, 200, (6, 3, 4)).astype(float)
+    wrong = np.floor(shown * rng.random(shown.shape))
+    root, changes = np.array([0, 0, 2, 3]), np.array([False, True, True])
+    fields, classes = hyper.field_prior(wrong[:, 0], shown[:, 0]), hyper.class_prior(wrong, shown, root)
+    shares = hyper.share_prior(changes, wrong[:, 0], shown[:, 0])
+    assert (fields.shape, classes.shape, shares.shape) == ((2, 6, 4), (2, 6, 3, 4), (6, 3))
+    for d in range(6):
+        np.testing.assert_allclose(fields[:, d], hyper.field_prior(wrong[d, 0], shown[d, 0]))
+        np.testing.assert_allclose(classes[:, d], hyper.class_prior(wrong[d], shown[d], root))
+        np.testing.assert_allclose(shares[d], hyper.share_prior(changes, wrong[d, 0], shown[d, 0]))

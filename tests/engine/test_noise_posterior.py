@@ -13,7 +13,7 @@ from vber_cli.engine.block_model import block_model, exact_evidence
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.hyper import field_prior
 from vber_cli.engine.noise_posterior import draw_noises
-from vber_cli.model.noise import Noise
+from vber_cli.model.noise import ANEW, Noise
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.prior import make_prior
 from vber_cli.model.types import Records
@@ -80,6 +80,41 @@ def test_anchored_draws_keep_to_the_middle(rng):
     assert np.mean([d.n for d in draws]) == pytest.approx(150.0)
     assert found.std(axis=0).min() > 1e-3
     np.testing.assert_allclose([d.noise.share.sum() for d in draws], 1.0)
+
+
+def some_noise(rng, n_classes, n_fields):
+    concentration = rng.uniform(0.05, 0.5, (n_classes, n_fields))
+    return Noise(
+        concentration, rng.dirichlet([8.0, 1.0, 1.0], (n_classes, n_fields)), rng.dirichlet(np.ones(n_classes))
+    )
+
+
+def test_chains_side_by_side_weigh_patterns_as_each_would_alone(rng):
+    noises = [some_noise(rng, 3, 4) for _ in range(5)]
+    chains = module._Chains.joined([module._Chains.at(noise, 1) for noise in noises])
+    indicator = np.eye(4)[rng.integers(0, 4, (7, 4))]
+    chance = rng.dirichlet([1.0, 1.0, 2.0, 9.0], 4)
+    by_class, together = module._log_patterns(indicator, chance, chains.concentration, chains.levels, chains.share)
+    for d, noise in enumerate(noises):
+        alpha = noise.concentration
+        copied = np.concatenate([noise.levels, np.zeros((3, 4, 1))], axis=2) / np.where(np.arange(4) % 3, chance, 1.0)
+        fresh = alpha[:, :, None] * np.where(np.arange(4) == 0, chance, 1.0)
+        factor = (copied + fresh) / (1.0 + alpha)[:, :, None]
+        plain = noise.share[:, None] * np.prod((factor[:, None] * indicator).sum(axis=3), axis=2)
+        np.testing.assert_allclose(by_class[d], np.log(plain))
+        np.testing.assert_allclose(together[d], np.log(plain.sum(axis=0)))
+
+
+def test_classes_that_draw_a_part_anew_do_so_in_every_draw(rng):
+    records = duplicated(rng, [500, 400, 600, 300], np.full(4, 0.15))
+    anew = np.array([[False] * 4, [True, True, False, False]])
+    noise = Noise.single(np.full(4, 0.2)).with_more(anew[1:], np.array([0.1]))
+    for d in drawn(rng, records, noise, 20, anchored=True):
+        np.testing.assert_array_equal(d.noise.anew, anew)
+        assert np.all(d.noise.concentration[1, :2] == ANEW)
+        assert np.all(d.noise.concentration[:, 2:] < 1.0)
+        # in the rest the two are alike
+        np.testing.assert_array_equal(d.noise.levels[0, 2:], d.noise.levels[1, 2:])
 
 
 def test_the_same_seed_gives_the_same_draws():

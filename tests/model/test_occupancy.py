@@ -185,3 +185,18 @@ def test_one_more_individual_has_a_finite_weight_where_the_databases_hold_everyb
         k, weight = present.posterior(n)
         assert np.isfinite(weight).all()
         assert k.min() >= n - 1
+
+
+def test_draws_of_k_follow_its_posterior(rng):
+    occupancy = Occupancy(60)
+    k, p = occupancy.posterior(50.0)
+    drawn = [occupancy.draw(50.3, rng) for _ in range(4000)]
+    np.testing.assert_allclose([mean for _, mean in drawn], k @ p)
+    cumulative = np.cumsum(p)
+    for tail in (0.05, 0.5, 0.95):
+        share = np.mean([value <= k[np.searchsorted(cumulative, tail)] for value, _ in drawn])
+        assert share == pytest.approx(tail, abs=4 * math.sqrt(tail * (1 - tail) / 4000) + 0.01)
+
+
+def test_a_fixed_k_is_always_drawn(rng):
+    assert Occupancy(60, 55).draw(50.0, rng) == (55.0, pytest.approx(55.0))

@@ -54,39 +54,38 @@ def log_likelihood(stats: FloatArray, alpha: FloatArray, prior_counts: FloatArra
 
 
 def field_prior(wrong: FloatArray, shown: FloatArray, rng: np.random.Generator | None = None) -> FloatArray:
-    """(2, F) mismatches and matches that fields are given beforehand: the rate of all of them, itself drawn to 1 in 20.
+    """(2, ..., F) mismatches and matches that fields are given beforehand: the rate of all of them, drawn to 1 in 20.
 
-    How strongly is what the fields show, as in `class_prior`; `wrong` and `shown` are (F,) float64.
+    How strongly is what the fields show, as in `class_prior`; `wrong` and `shown` are (..., F) float64, what comes
+    before the fields being draws that know nothing of each other.
     """
     wrong = np.clip(wrong, 0.0, shown)
-    rate = (_MISMATCHES[0] + wrong.sum()) / (_MISMATCHES.sum() + shown.sum())
-    share = np.full(len(wrong), rate)
-    return _strength(_FIELD_WEIGHTS, share, wrong, shown, np.True_, rng) * np.stack([share, 1.0 - share])
+    rate = (_MISMATCHES[0] + wrong.sum(axis=-1)) / (_MISMATCHES.sum() + shown.sum(axis=-1))
+    share = np.broadcast_to(rate[..., None], wrong.shape)
+    strength = _strength(_FIELD_WEIGHTS, _log_marginal(_FIELD_WEIGHTS, share, wrong, shown).sum(axis=-1), rng)
+    return np.asarray(strength[..., None] * np.stack([share, 1.0 - share]))
 
 
-def _strength(
-    weights: FloatArray,
-    share: FloatArray,
-    wrong: FloatArray,
-    shown: FloatArray,
-    counted: np.ndarray | np.bool_,
-    rng: np.random.Generator | None,
-) -> float:
-    """How many comparisons the rates `share` are worth beforehand: the weight of most marginal likelihood, or a draw.
-
-    `wrong` and `shown` have `share` (F,) along their last axis; what is not `counted` does not speak.
-    """
+def _log_marginal(weights: FloatArray, share: FloatArray, wrong: FloatArray, shown: FloatArray) -> FloatArray:
+    """(W, ...) log marginal likelihood of the counts where the rates are worth so many comparisons beforehand."""
     weight = weights.reshape(-1, *[1] * wrong.ndim)
-    fit = betaln(weight * share + wrong, weight * (1.0 - share) + shown - wrong)
-    fit -= betaln(weight * share, weight * (1.0 - share))
-    log_p = (fit * counted).reshape(len(weights), -1).sum(axis=1)
-    return float(weights[int(np.argmax(log_p))] if rng is None else rng.choice(weights, p=softmax(log_p)))
+    right, other = weight * share, weight * (1.0 - share)
+    return np.asarray(betaln(right + wrong, other + shown - wrong) - betaln(right, other))
+
+
+def _strength(weights: FloatArray, log_p: FloatArray, rng: np.random.Generator | None) -> FloatArray:
+    """(...) the weight of largest `log_p` (W, ...), or one drawn by it."""
+    if rng is None:
+        return np.asarray(weights[log_p.argmax(axis=0)])
+    below = np.cumsum(softmax(log_p, axis=0), axis=0)
+    at = (below < rng.random(below.shape[1:])).sum(axis=0)
+    return np.asarray(weights[np.minimum(at, len(weights) - 1)])
 
 
 def class_prior(
     wrong: FloatArray, shown: FloatArray, root: LongArray, rng: np.random.Generator | None = None
 ) -> FloatArray:
-    """(2, Q, F) mismatches and matches that classes are given beforehand: the rate of those that mostly get it right.
+    """(2, ..., Q, F) mismatches and matches that classes are given beforehand: the rate of those that mostly are right.
 
     Classes often each go wrong in a field of their own, or in a part of fields that depend on each other. What they do
     in the others is what a class with few records should be thought to do as well, and not the rate over all records.
@@ -97,7 +96,8 @@ def class_prior(
     Parameters
     ----------
     wrong, shown
-        (Q, F) float64, mismatches and comparisons of each class.
+        (..., Q, F) float64, mismatches and comparisons of each class; what comes before the classes are draws that know
+        nothing of each other.
     root
         (F,) from `model.dependence.tree_roots`: fields with the same one are a part.
     rng
@@ -105,14 +105,17 @@ def class_prior(
     """
     wrong = np.clip(wrong, 0.0, shown)
     mostly_right = wrong <= 0.5 * shown
-    mostly_right[:, ~mostly_right.any(axis=0)] = True
-    right_wrong, right_shown = (wrong * mostly_right).sum(axis=0), (shown * mostly_right).sum(axis=0)
+    mostly_right = mostly_right | ~mostly_right.any(axis=-2, keepdims=True)
+    right_wrong, right_shown = (wrong * mostly_right).sum(axis=-2), (shown * mostly_right).sum(axis=-2)
     base = field_prior(right_wrong, right_shown, rng)
-    share = (base[0] + right_wrong) / (base.sum(axis=0) + right_shown)
-    usual = _strength(_CLASS_WEIGHTS, share, wrong, shown, mostly_right, rng) * np.stack([share, 1.0 - share])
+    share = ((base[0] + right_wrong) / (base.sum(axis=0) + right_shown))[..., None, :]
+    fit = _log_marginal(_CLASS_WEIGHTS, share, wrong, shown) * mostly_right
+    strength = _strength(_CLASS_WEIGHTS, fit.sum(axis=(-2, -1)), rng)[..., None, None]
+    usual = strength * np.stack([share, 1.0 - share])
     parts = root[:, None] == np.unique(root)
-    own = ((wrong @ parts) / np.maximum(shown @ parts, 1e-9)).argmax(axis=1)
-    return np.where(~mostly_right & parts.T[own], _MOSTLY_WRONG[:, None, None], usual[:, None, :])
+    own = ((wrong @ parts) / np.maximum(shown @ parts, 1e-9)).argmax(axis=-1)
+    mostly_wrong = _MOSTLY_WRONG.reshape(2, *[1] * wrong.ndim)
+    return np.where(~mostly_right & parts.T[own], mostly_wrong, usual)
 
 
 def _grids(stats: FloatArray, prior_counts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -148,7 +151,7 @@ def _copy_counts(stats: FloatArray, near: np.ndarray) -> FloatArray:
 
 
 def share_prior(changes: np.ndarray, wrong: FloatArray, shown: FloatArray) -> FloatArray:
-    """(Q,) links that every class is given beforehand.
+    """(..., Q) links that every class is given beforehand.
 
     Classes that draw a part anew get as many as other fields are wrong of _SHARE_WEIGHT links, the others the rest: how
     many links have changed so much that they are hardly told from strangers, the data say little about.
@@ -158,13 +161,16 @@ def share_prior(changes: np.ndarray, wrong: FloatArray, shown: FloatArray) -> Fl
     changes
         (Q,) bool, from `Noise.changes`.
     wrong, shown
-        (F,) float64, mismatches and comparisons of fields that were not drawn anew.
+        (..., F) float64, mismatches and comparisons of fields that were not drawn anew.
     """
     n = int(changes.sum())
     if n == 0:
-        return np.ones(len(changes))
-    rate = float(np.clip(wrong.sum() / max(shown.sum(), 1e-9), LEAST_CHANGED, 0.5)) / max(1.0, n / 2.0)
-    return _SHARE_WEIGHT * np.where(changes, rate, max(1.0 - n * rate, 0.1) / max(len(changes) - n, 1))
+        return np.ones((*wrong.shape[:-1], len(changes)))
+    rate = np.clip(wrong.sum(axis=-1) / np.maximum(shown.sum(axis=-1), 1e-9), LEAST_CHANGED, 0.5) / max(1.0, n / 2.0)
+    rate = rate[..., None]
+    return np.asarray(
+        _SHARE_WEIGHT * np.where(changes, rate, np.maximum(1.0 - n * rate, 0.1) / max(len(changes) - n, 1))
+    )
 
 
 def best_noise(

@@ -213,8 +213,7 @@ class DrawSums:
         n_now = float(np.clip(rng.normal(found.n_mean, np.sqrt(moment[1])), 1.0, n_records))
         totals = self.totals
         if occupancy.n_individuals is None:
-            k, weight = occupancy.posterior(n_now)
-            totals = (*totals, float(rng.choice(k, p=weight)))
+            totals = (*totals, occupancy.draw(n_now, rng)[0])
         return DrawSums(
             self.probability + found.pair_probability / n_draws,
             self.alone + found.alone / n_draws,
@@ -276,9 +275,8 @@ def _draws(
     for drawn in noises:
         now = with_noise(model, drawn.noise)
         if occupancy.n_individuals is None:
-            k, weight = occupancy.posterior(drawn.n)
-            mean = float(np.sum(weight * k))
-            chance = np.log(max(float(rng.choice(k, p=weight)) - drawn.n, 0.5)) - np.log(max(mean - drawn.n, 0.5))
+            k, mean = occupancy.draw(drawn.n, rng)
+            chance = np.log(max(k - drawn.n, 0.5)) - np.log(max(mean - drawn.n, 0.5))
             yield now, learned.log_new + occupancy.log_new(drawn.n) - occupancy.log_new(learned.n) + float(chance)
         else:
             yield now, learned.log_new

@@ -6,7 +6,7 @@ candidate pairs tabulated by the pattern of their levels and by their log odds, 
 the noise that was learned each has the probability that it has among all records: with it goes what it shares, who
 else its records may belong to, and which other pairs hold them together. Another noise moves that by what it makes of
 the pair's own pattern. Blocks of m records have m(m−1)/2 pairs but only m−1 records that were copied, so the counts of
-links are scaled down to these.
+links are scaled down to these. Many chains step side by side, each array with an axis over them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from vber_cli.arrays import distinct_rows
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.hyper import CLASS_WEIGHT, COPY_LEVELS, class_prior, field_prior, share_prior
 from vber_cli.model.dependence import tree_roots
-from vber_cli.model.noise import Noise
+from vber_cli.model.noise import ANEW, Noise
 from vber_cli.model.prior import MAX_CONCENTRATION, MIN_CONCENTRATION
 from vber_cli.model.similar import N_LEVELS, OTHER
 from vber_cli.model.types import FloatArray, LongArray
 
 _BURN_IN = 60
 _THIN = 12
+_CHAINS = 20  # side by side, where draws are not anchored
+_MOST_AT_ONCE = 2_000_000  # of chains times patterns times classes
 _BIN = 0.5  # nats
 _FARTHEST = 10.0  # a probability is not moved to less than such a part of what was learned
 _FARTHEST_N = 0.25  # of the records saved, how far draws may lead from what was learned before they are anchored
@@ -56,6 +58,35 @@ class HyperDraw:
 
     noise: Noise
     n: float
+
+
+@dataclass(frozen=True)
+class _Chains:
+    """The noise of D chains: `Noise.concentration` (D, Q, F), `levels` (D, Q, F, 3) and `share` (D, Q)."""
+
+    concentration: FloatArray
+    levels: FloatArray
+    share: FloatArray
+
+    @classmethod
+    def at(cls, noise: Noise, n_chains: int) -> _Chains:
+        """All at the same noise."""
+        parts = noise.concentration, noise.levels, noise.share
+        return cls(*(np.repeat(part[None], n_chains, axis=0) for part in parts))
+
+    @property
+    def wrong(self) -> FloatArray:
+        """(D, Q, F) mismatch rates."""
+        return self.concentration / (1.0 + self.concentration)
+
+    @classmethod
+    def joined(cls, several: list[_Chains]) -> _Chains:
+        """One after the other."""
+        return cls(
+            np.concatenate([one.concentration for one in several]),
+            np.concatenate([one.levels for one in several]),
+            np.concatenate([one.share for one in several]),
+        )
 
 
 def draw_noises(
@@ -101,44 +132,53 @@ def draw_noises(
     links = float(expit(log_odds).sum())
     scale = min((n_records - n_start) / max(links, 1e-9), 1.0)
 
-    def draws(*, anchored: bool) -> list[HyperDraw]:
-        noise, out = start, []
-        for step in range((0 if anchored else _BURN_IN) + _THIN * n_draws):
-            if anchored and step % _THIN == 0:
-                noise = start
-            found, by_class = _draw_links(table, chance, noise, rng)
-            noise = _draw_noise(table, chance, root, noise, np.asarray(by_class * scale), rng)
-            if step % _THIN == _THIN - 1:
-                out.append(HyperDraw(noise, float(np.clip(n_records - scale * found, 1.0, n_records))))
-        return out[-n_draws:]
+    def steps(chains: _Chains, n_steps: int) -> tuple[_Chains, FloatArray]:
+        """Go so many steps; return where that led and the n that came with it, (D,)."""
+        found = np.zeros(len(chains.share))
+        for _ in range(n_steps):
+            found, by_class = _draw_links(table, chance, chains, rng)
+            chains = _draw_noise(table, chance, root, chains, start.anew, by_class * scale, rng)
+        return chains, np.clip(n_records - scale * found, 1.0, n_records)
 
-    out = [] if anchored else draws(anchored=False)
-    if out and abs(np.mean([d.n for d in out]) - n_start) <= _FARTHEST_N * (n_records - n_start):
-        return out
-    return _centred(draws(anchored=True), start, n_start)
+    if not anchored:
+        n_chains = min(n_draws, _CHAINS)
+        chains, _ = steps(_Chains.at(start, n_chains), _BURN_IN)
+        kept, n = [], []
+        for _ in range(-(-n_draws // n_chains)):
+            chains, n_now = steps(chains, _THIN)
+            kept.append(chains)
+            n.append(n_now)
+        n_free = np.concatenate(n)[:n_draws]
+        if abs(n_free.mean() - n_start) <= _FARTHEST_N * (n_records - n_start):
+            return _draws_of(_Chains.joined(kept), n_free, start)
+    at_once = max(_MOST_AT_ONCE // max(len(table.indicator) * start.n_classes, 1), 1)
+    made = [steps(_Chains.at(start, min(at_once, n_draws - done)), _THIN) for done in range(0, n_draws, at_once)]
+    return _centred(_Chains.joined([one for one, _ in made]), np.concatenate([n for _, n in made]), start, n_start)
 
 
-def _centred(draws: list[HyperDraw], noise: Noise, n: float) -> list[HyperDraw]:
+def _draws_of(chains: _Chains, n: FloatArray, start: Noise) -> list[HyperDraw]:
+    """Each of D chains and its n (D,) as a draw, of classes that draw anew what those of `start` do."""
+    draws = zip(chains.concentration, chains.levels, chains.share, n, strict=False)
+    return [HyperDraw(Noise(alpha, levels, share, start.anew), float(n_now)) for alpha, levels, share, n_now in draws]
+
+
+def _centred(chains: _Chains, n: FloatArray, noise: Noise, n_start: float) -> list[HyperDraw]:
     """The draws moved so that their middle is the noise and the n given, each about as far from it as before."""
-    middle = [np.mean([part[i] for part in map(_parts, (d.noise for d in draws))], axis=0) for i in range(3)]
-    n_middle = float(np.mean([d.n for d in draws]))
-    out = []
-    for d in draws:
-        wrong, levels, share = (
-            np.clip(at + value - mid, at / _FARTHEST, 1.0)
-            for at, value, mid in zip(_parts(noise), _parts(d.noise), middle, strict=True)
-        )
-        alpha = np.clip(wrong / np.maximum(1.0 - wrong, 1e-12), MIN_CONCENTRATION, MAX_CONCENTRATION)
-        moved = Noise(alpha, levels / levels.sum(axis=2, keepdims=True), share / share.sum())
-        if noise.changes.any():
-            moved = moved.drawing(noise.anew)
-        out.append(HyperDraw(moved, n + d.n - n_middle))
-    return out
 
+    def moved(drawn: FloatArray, at: FloatArray) -> FloatArray:
+        return np.asarray(np.clip(at + drawn - drawn.mean(axis=0), at / _FARTHEST, 1.0))
 
-def _parts(noise: Noise) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mismatch rates, copy levels and class shares: the probabilities that noise consists of."""
-    return noise.concentration / (1.0 + noise.concentration), noise.levels, noise.share
+    learned = _Chains.at(noise, 1)
+    wrong, levels, share = (
+        moved(chains.wrong, learned.wrong[0]),
+        moved(chains.levels, noise.levels),
+        moved(chains.share, noise.share),
+    )
+    alpha = np.clip(wrong / np.maximum(1.0 - wrong, 1e-12), MIN_CONCENTRATION, MAX_CONCENTRATION)
+    if noise.changes.any():
+        alpha = np.where(noise.anew, ANEW, alpha)
+    levels, share = levels / levels.sum(axis=3, keepdims=True), share / share.sum(axis=1, keepdims=True)
+    return _draws_of(_Chains(alpha, levels, share), n_start + n - n.mean(), noise)
 
 
 def _chance(model: BlockModel) -> FloatArray:
@@ -158,65 +198,88 @@ def _tabulate(levels: np.ndarray, log_odds: FloatArray, chance: FloatArray, star
     # in the middle of a cell as many links as its pairs make
     share = np.bincount(of_pair.ravel(), weights=expit(log_odds), minlength=len(count)) / count
     cell = logit(np.clip(share, 1e-300, 1.0 - 1e-16))
-    return _Table(indicator, pattern_of, cell - _log_patterns(indicator, chance, start)[1][pattern_of], count)
+    by_itself = _log_patterns(indicator, chance, start.concentration, start.levels, start.share)[1]
+    return _Table(indicator, pattern_of, cell - by_itself[pattern_of], count)
 
 
-def _log_patterns(indicator: FloatArray, chance: FloatArray, noise: Noise) -> tuple[FloatArray, FloatArray]:
-    """(U, Q) log share_q Π_f of each pattern's levels, without the rarity of what is identical; and (U,) their sum."""
-    alpha = noise.concentration
-    factor = np.empty((*alpha.shape, N_LEVELS))
-    factor[:, :, 0] = noise.levels[:, :, 0] + alpha * chance[:, 0]
+def _log_patterns(
+    indicator: FloatArray, chance: FloatArray, concentration: FloatArray, levels: FloatArray, share: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """(..., Q, U) log share_q Π_f of each pattern's levels, without the rarity of what is identical; and (..., U) sums.
+
+    Concentrations (..., Q, F), copy levels (..., Q, F, 3) and shares (..., Q) may be those of many chains.
+    """
+    factor = np.empty((*concentration.shape, N_LEVELS))
+    factor[..., 0] = levels[..., 0] + concentration * chance[:, 0]
     near = chance[:, 1:OTHER]
-    factor[:, :, 1:OTHER] = alpha[:, :, None] + np.where(
-        near > 0, noise.levels[:, :, 1:] / np.where(near > 0, near, 1.0), 0.0
-    )
-    factor[:, :, OTHER] = alpha
-    factor /= (1.0 + alpha)[:, :, None]
+    copied = np.divide(levels[..., 1:], near, out=np.zeros(levels[..., 1:].shape), where=near > 0)
+    factor[..., 1:OTHER] = concentration[..., None] + copied
+    factor[..., OTHER] = concentration
+    factor /= (1.0 + concentration)[..., None]
     flat = indicator.reshape(len(indicator), -1)
-    log_factor = np.log(np.maximum(factor, 1e-300)).reshape(len(noise.share), -1)
-    by_class = np.asarray(flat @ log_factor.T + np.log(noise.share))
-    top = by_class.max(axis=1)
-    return by_class, np.asarray(top + np.log(np.exp(by_class - top[:, None]).sum(axis=1)))
+    log_factor = np.log(np.maximum(factor, 1e-300)).reshape(*share.shape, -1)
+    by_class = log_factor @ flat.T + np.log(share)[..., None]
+    top = by_class.max(axis=-2)
+    return by_class, np.asarray(top + np.log(np.exp(by_class - top[..., None, :]).sum(axis=-2)))
 
 
-def _draw_links(table: _Table, chance: FloatArray, noise: Noise, rng: np.random.Generator) -> tuple[int, LongArray]:
-    """Links drawn in every cell: their number, and (U, Q) by pattern and class."""
-    log_class, log_pattern = _log_patterns(table.indicator, chance, noise)
-    drawn = rng.binomial(table.count, expit(log_pattern[table.pattern] + table.rest))
-    by_pattern = np.bincount(table.pattern, weights=drawn, minlength=len(log_class)).astype(np.int64)
-    share = np.exp(log_class - log_pattern[:, None])
-    by_class = rng.multinomial(by_pattern, share / share.sum(axis=1, keepdims=True))
-    return int(drawn.sum()), by_class
+def _draw_links(
+    table: _Table, chance: FloatArray, chains: _Chains, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Links drawn in every cell by each of D chains: their number (D,), and (D, U, Q) by pattern and class."""
+    log_class, log_pattern = _log_patterns(table.indicator, chance, chains.concentration, chains.levels, chains.share)
+    drawn = rng.binomial(table.count, expit(log_pattern[:, table.pattern] + table.rest))
+    by_pattern = np.add.reduceat(drawn, np.flatnonzero(np.diff(table.pattern, prepend=-1)), axis=1)
+    if log_class.shape[1] == 1:
+        return drawn.sum(axis=1).astype(np.float64), by_pattern[:, :, None].astype(np.float64)
+    share = np.moveaxis(np.exp(log_class - log_pattern[:, None, :]), 1, 2)
+    by_class = rng.multinomial(by_pattern, share / share.sum(axis=2, keepdims=True))
+    return drawn.sum(axis=1).astype(np.float64), by_class.astype(np.float64)
 
 
 def _draw_noise(
-    table: _Table, chance: FloatArray, root: LongArray, noise: Noise, by_class: FloatArray, rng: np.random.Generator
-) -> Noise:
-    """The noise classes given how many links of each pattern they explain, (U, Q); `root` as in `class_prior`."""
-    shown = np.einsum("uq,ufl->qfl", by_class, table.indicator)
+    table: _Table,
+    chance: FloatArray,
+    root: LongArray,
+    chains: _Chains,
+    anew: np.ndarray,
+    by_class: FloatArray,
+    rng: np.random.Generator,
+) -> _Chains:
+    """The noise classes given how many links of each pattern they explain, (D, U, Q).
+
+    `root` is as in `class_prior`, `anew` as in `Noise`.
+    """
+    n_chains, n_classes = chains.share.shape
+    flat = table.indicator.reshape(len(table.indicator), -1)
+    shown = (np.moveaxis(by_class, 1, 2) @ flat).reshape(n_chains, n_classes, len(chance), N_LEVELS)
     # a value drawn anew may come out identical or near by chance
-    by_chance = noise.concentration[:, :, None] * chance[:, :OTHER]
-    fresh = shown[:, :, :OTHER] * by_chance / np.maximum(by_chance + noise.levels, 1e-300)
-    wrong = shown[:, :, OTHER] + fresh.sum(axis=2)
-    total = shown.sum(axis=2)
-    copies = shown[:, :, :OTHER] - fresh
+    by_chance = chains.concentration[..., None] * chance[:, :OTHER]
+    fresh = shown[..., :OTHER] * by_chance / np.maximum(by_chance + chains.levels, 1e-300)
+    wrong = shown[..., OTHER] + fresh.sum(axis=3)
+    total = shown.sum(axis=3)
+    copies = shown[..., :OTHER] - fresh
     possible = np.column_stack([np.ones(len(chance), bool), chance[:, 1:OTHER] > 0])
-    changes = noise.changes
-    own = _draw_classes(wrong[~changes], total[~changes], copies[~changes], possible, root, rng)
-    if not changes.any():
-        return Noise(*own, rng.dirichlet(by_class.sum(axis=0) + 1.0))
+    links = by_class.sum(axis=1)
+    if not anew.any():
+        return _Chains(*_draw_classes(wrong, total, copies, possible, root, rng), _dirichlet(links + 1.0, rng))
+    changes = np.asarray(anew.any(axis=1))
+    own = _draw_classes(wrong[:, ~changes], total[:, ~changes], copies[:, ~changes], possible, root, rng)
     # in what they do not draw anew these classes are as all links are
-    kept = ~noise.anew
     wrong, total, copies = (
-        (wrong * kept).sum(axis=0),
-        (total * kept).sum(axis=0),
-        (copies * kept[:, :, None]).sum(axis=0),
+        (part * kept).sum(axis=1) for part, kept in ((wrong, ~anew), (total, ~anew), (copies, ~anew[:, :, None]))
     )
-    usual = _draw_classes(wrong[None], total[None], copies[None], possible, root, rng)
-    alpha, levels = (np.repeat(part, len(changes), axis=0) for part in usual)
-    alpha[~changes], levels[~changes] = own
-    share = rng.dirichlet(by_class.sum(axis=0) + share_prior(changes, wrong, total))
-    return Noise(alpha, levels, share).drawing(noise.anew)
+    usual = _draw_classes(wrong[:, None], total[:, None], copies[:, None], possible, root, rng)
+    alpha, levels = (np.repeat(part, n_classes, axis=1) for part in usual)
+    alpha[:, ~changes], levels[:, ~changes] = own
+    share = _dirichlet(links + share_prior(changes, wrong, total), rng)
+    return _Chains(np.where(anew, ANEW, alpha), levels, share)
+
+
+def _dirichlet(counts: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """(D, Q) one draw for each row of counts."""
+    gamma = np.maximum(rng.standard_gamma(counts), 1e-300)
+    return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
 
 
 def _draw_classes(
@@ -227,12 +290,17 @@ def _draw_classes(
     root: LongArray,
     rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
-    """α (Q, F) and μ (Q, F, 3) of classes given their mismatches, comparisons (Q, F) and copies by level (Q, F, 3)."""
-    single = len(wrong) == 1
-    prior = field_prior(wrong[0], total[0], rng)[:, None] if single else class_prior(wrong, total, root, rng)
+    """α (D, Q, F) and μ (D, Q, F, 3) of each chain's classes given what they show.
+
+    That is mismatches, comparisons (D, Q, F), and copies by level (D, Q, F, 3).
+    """
+    single = wrong.shape[1] == 1
+    prior = field_prior(wrong[:, 0], total[:, 0], rng)[:, :, None] if single else class_prior(wrong, total, root, rng)
     share = rng.beta(np.maximum(prior[0] + wrong, 1e-9), np.maximum(prior[1] + total - wrong, 1e-9))
     alpha = np.clip(share / np.maximum(1.0 - share, 1e-12), MIN_CONCENTRATION, MAX_CONCENTRATION)
-    overall = copies.sum(axis=0) + COPY_LEVELS * possible
-    pull = COPY_LEVELS * possible if single else CLASS_WEIGHT * overall / overall.sum(axis=1, keepdims=True)
+    pull = COPY_LEVELS * possible
+    if not single:
+        overall = copies.sum(axis=1) + pull
+        pull = (CLASS_WEIGHT * overall / overall.sum(axis=2, keepdims=True))[:, None]
     gamma = rng.standard_gamma(np.maximum(copies + pull, 0.0))
-    return alpha, gamma / np.maximum(gamma.sum(axis=2, keepdims=True), 1e-300)
+    return alpha, gamma / np.maximum(gamma.sum(axis=3, keepdims=True), 1e-300)

@@ -146,6 +146,12 @@ class Occupancy:
         k, log_w = self._log_weights(n)
         return k, np.exp(log_w - logsumexp(log_w))
 
+    def draw(self, n: float, rng: np.random.Generator) -> tuple[float, float]:
+        """A draw of K given the whole number nearest to n, and the mean of what it is drawn from."""
+        k, below, mean = _population(self, float(np.round(n)))
+        at = np.searchsorted(below, rng.random() * below[-1], side="right")
+        return float(k[min(int(at), len(k) - 1)]), mean
+
     def mean(self, n: float) -> float:
         """The most probable K given n, as the number of slots the mean-field loop uses; at least n."""
         if self.n_individuals is not None:
@@ -153,6 +159,13 @@ class Occupancy:
         k, w = self.posterior(n)
         # where the points of K lie apart, the probability of one is that of all the K it stands for
         return float(max(k[np.argmax(w / np.gradient(k))], n))
+
+
+@lru_cache(maxsize=64)
+def _population(occupancy: Occupancy, n: float) -> tuple[FloatArray, FloatArray, float]:
+    """Points of K, the probability of no more than each, and the mean; draws come back to the same few n."""
+    k, weight = occupancy.posterior(n)
+    return k, np.cumsum(weight), float(weight @ k)
 
 
 @lru_cache(maxsize=4096)

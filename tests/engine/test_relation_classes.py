@@ -14,6 +14,7 @@ from vber_cli.engine.dependence_tree import learn_tree
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.learn import CandidatePairs, Hyperparameters, Settings, choose_relations, possible_levels
 from vber_cli.engine.relation_classes import (
+    _alike_in,
     anchored_noise,
     choose_structure,
     parts_that_change,
@@ -222,3 +223,39 @@ def test_links_may_change_any_connected_part(rng):
     assert [np.flatnonzero(part).tolist() for part in connected_parts(model.tree, 6)] == [
         [0, 1], [1, 2], [3, 4], [0, 1, 2]
     ]  # fmt: skip
+
+
+def test_no_class_of_links_draws_so_much_anew_that_strangers_share_the_rest():
+    # most fields hang together, and of the two that do not only the name tells anybody apart
+    rng = np.random.default_rng(1)
+    place = rng.integers(0, 3000, 2000)
+    others = [place, place // 2, rng.integers(0, 30, 2000), rng.integers(0, 2, 2000)]
+    codes = np.column_stack([np.unique(column, return_inverse=True)[1] for column in others]).astype(np.int32)
+    records = Records(codes, np.zeros(2000, np.int32), codes.max(axis=0) + 1)
+    prior = make_prior(records, "empirical", 0.1)
+    tree = replace(Dependence.none(4), parent=np.array([-1, 0, -1, -1]), strength=np.array([1.0, 0.1, 1.0, 1.0]))
+    similar = SimilarValues.none(prior.value_ptr)
+    evidence = Evidence(prior, Noise.single(prior.concentration), similar, Relations.none(4), tree)
+
+    def found(n):
+        part = records.part(np.arange(n))
+        return [np.flatnonzero(one).tolist() for one in parts_that_links_change(block_model(part, evidence))]
+
+    # two strangers share name and sex once in 60 pairs: among 2000 records each has a dozen such, among 10 hardly one
+    assert found(2000) == []
+    assert found(10) == [[0, 1]]
+
+
+def test_what_goes_with_a_field_that_strangers_share_tells_no_more_of_them(rng):
+    codes = rng.integers(0, 30, (200, 3)).astype(np.int32)
+    records = Records(codes, np.zeros(200, np.int32), np.full(3, 30))
+    prior = make_prior(records, "empirical", 0.1)
+    tree = replace(
+        Dependence.none(3), parent=np.array([-1, 0, -1]), levels=np.array([[1.0] * 4, [0.8, 0, 0, 0.2], [1.0] * 4])
+    )
+    similar = SimilarValues.none(prior.value_ptr)
+    evidence = Evidence(prior, Noise.single(prior.concentration), similar, Relations.none(3), tree)
+    model = block_model(records, evidence)
+    same = model.unrelated[:, 0]
+    assert _alike_in(model, np.array([True, True, False])) == pytest.approx(100 * same[0] * 0.8)
+    assert _alike_in(model, np.array([False, True, True])) == pytest.approx(100 * same[1] * same[2])

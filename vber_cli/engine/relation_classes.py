@@ -41,6 +41,7 @@ _MOST_LOST = 0.6  # of the anchor's sure links, that a structure may call relati
 _MORE_LOST = 0.08  # of them, that it may call relations beyond what the best with fewer classes does
 _LINKED = 0.5  # members of a class that the anchor calls links
 _PATIENCE = 2  # numbers of classes in turn without a better BIC, after which no more are tried
+_MOST_ALIKE = 0.1  # strangers per record, that are alike in what a class of links has not drawn anew
 _CLEAR = 0.02  # a pair less probable than this is clearly no link
 # Pairs of what anchors relations are trained on, refit by refit: clear others, all but sure links, and all, for where
 # twins are, the anchor calls them sure links. And the probability above which noise is learned from pairs: at first it
@@ -233,11 +234,20 @@ def parts_that_links_change(model: BlockModel) -> list[np.ndarray]:
 
     A value that is drawn anew takes with it what depends on it; which of two fields depends on the other, the tree does
     not say for certain, so a link may change any part. Parts with only one telling field are left out, as in
-    `parts_that_change`, and the whole record is never one.
+    `parts_that_change`, and parts whose rest too many strangers share: such a class would be made of these.
     """
     telling = telling_fields(model.unrelated)
     parts = connected_parts(model.tree, len(telling))
-    return [part for part in parts if not part.all() and (part & telling).sum() != 1]
+    return [part for part in parts if (part & telling).sum() != 1 and _alike_in(model, ~part) <= _MOST_ALIKE]
+
+
+def _alike_in(model: BlockModel, fields: np.ndarray) -> float:
+    """How many pairs of strangers show the same values in all these fields (F,), per record."""
+    same = model.unrelated[:, 0].copy()
+    for f, parent in model.tree.tolist():
+        if fields[parent]:
+            same[f] = model.unrelated_given[f, 0]
+    return float(0.5 * len(model.codes) * np.prod(same[fields]))
 
 
 def _n_parameters(possible: np.ndarray) -> int:

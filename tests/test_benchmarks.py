@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import ablations, compare_peers, smered
 from benchmarks.generate import WIDTH, Options, assign, generate, misspell
-from benchmarks.run import COLUMNS, bench, measure, reliability, table_row
-from benchmarks.sets import DataSet
+from benchmarks.run import COLUMNS, bench, candidate_recall, measure, reliability, share_listed, table_row
+from benchmarks.sets import DataSet, load
 from vber_cli.engine import noise_classes, relation_classes
 
 
@@ -92,6 +94,25 @@ def test_a_case_is_run_and_scored(vber: str, rldata500: DataSet, tmp_path: Path)
     assert all(line.startswith("| rldata500 | 0.") and line.count("|") == 6 for line in lines)
     assert sum(int(line.split("|")[3].replace(",", "")) for line in lines) == row["accuracy"]["calibration"]["n"]
     assert reliability({"set": "some", "error": "out of time"}) == []
+    assert row["candidate_recall"] == 1.0  # all pairs of so few records are compared
+
+
+def test_true_pairs_that_are_not_listed_are_missed(tmp_path: Path) -> None:
+    truth, links = tmp_path / "truth.csv", tmp_path / "links.parquet"
+    truth.write_text("database,record_id,entity\none,1,a\ntwo,1,a\ntwo,3,a\none,2,b\ntwo,2,b\n")
+    ends = {"database_a": ["one", "one"], "id_a": ["1", "2"], "database_b": ["two", "two"], "id_b": ["1", "1"]}
+    pq.write_table(pa.table(ends), links)
+    assert share_listed(links, truth) == 0.25  # one of three pairs of a and one of b; the other one listed is none
+
+
+def test_sets_that_were_made_before_are_read(vber: str, tmp_path: Path) -> None:
+    for name in ("two", "one", "truth"):
+        (tmp_path / f"{name}.csv").write_text("database,record_id,entity\none,1,a\ntwo,1,a\none,2,b\n")
+    data = load(tmp_path)
+    assert [path.name for path in data.files] == ["one.csv", "two.csv"]
+    assert (data.truth.name, data.n_records, data.n_entities) == ("truth.csv", 3, 2)
+    data.files[0].write_text("no,table\n")
+    assert candidate_recall(vber, data, tmp_path / "out") is None
 
 
 def test_pairs_are_scored_as_pairs(tmp_path: Path) -> None:

@@ -92,7 +92,8 @@ class Candidates:
         )  # fmt: skip
 
     def _scorer(self, now: Hyperparameters) -> Scorer:
-        return make_scorer(self._records, now.evidence.prior, now.evidence.similar, now.evidence.noise)
+        known = now.evidence
+        return make_scorer(self._records, known.prior, known.similar, known.noise, known.unrelated())
 
     def _plan(self, now: Hyperparameters, threshold: float) -> Plan:
         prior, noise = now.evidence.prior, now.evidence.noise

@@ -349,7 +349,7 @@ def learn(
     Stops once a round has `settled`. With `watch_databases` it is asked after every round what the databases show about
     their own duplicates.
     """
-    done, now = settings.checkpoints.begun(start)
+    done, (now, last) = settings.checkpoints.begun((start, start))
     pairs = without_faint(
         block_model(records, start.evidence), pairs, start.log_new, settings.occupancy, settings.threads
     )
@@ -357,28 +357,38 @@ def learn(
         model = block_model(records, now.evidence)
         split = split_pairs(model, pairs, now.log_new, settings.threads)
         found = expectation(model, split, now.log_new, settings, number)
-        before = now
+        earlier, last = last, now
         now = update(records, model, split.ends(), now, found, settings, watch_databases=watch_databases)
         settings.on_round()
-        if settled(before, now, found):
+        if settled((earlier, last, now), found):
             break
-        settings.checkpoints.round_done(number, now)
+        settings.checkpoints.round_done(number, (now, last))
     return now
 
 
-def settled(before: Hyperparameters, now: Hyperparameters, found: Expectation) -> bool:
-    """Whether a round moved n and every α by no more than is worth another.
+def settled(states: tuple[Hyperparameters, Hyperparameters, Hyperparameters], found: Expectation) -> bool:
+    """Whether the last round moved n and every α by no more than is worth another.
 
     That is one in ten thousand of n and two percent of an α. Where n comes from chains, what it moves by chance between
     their sweeps is no reason either, nor is for an α a quarter of its own standard deviation, which is about one over
-    the root of the fresh draws that it was learned from.
+    the root of the fresh draws that it was learned from; and an α that turns back swings about where it is to stay.
+
+    Parameters
+    ----------
+    states
+        What was known two rounds ago, one round ago, and now.
+    found
+        What the last round was learned from.
     """
     sweeps = found.chain_n.var(axis=1) if found.chain_n.size else np.zeros(1)
     chance = float(np.sqrt(sweeps.mean() / len(sweeps)))
-    change = np.abs(np.log(now.evidence.prior.concentration / before.evidence.prior.concentration))
+    before, change = np.diff(np.log([state.evidence.prior.concentration for state in states]), axis=0)
     fresh = found.stats[:, :, FRESH].sum(axis=0)
-    still = change < np.maximum(_STILL_ALPHA, _STILL_SD / np.sqrt(1.0 + fresh))
-    return abs(now.n - before.n) < max(_STILL_N * max(now.n, 1.0), chance) and bool(still.all())
+    still = np.abs(change) < np.maximum(_STILL_ALPHA, _STILL_SD / np.sqrt(1.0 + fresh))
+    if found.chain_n.size:
+        still |= before * change < 0.0
+    _, last, now = states
+    return abs(now.n - last.n) < max(_STILL_N * max(now.n, 1.0), chance) and bool(still.all())
 
 
 def possible_levels(model: BlockModel) -> np.ndarray:

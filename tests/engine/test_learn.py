@@ -1,0 +1,57 @@
+"""When learning has come to rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vber_cli.engine.block_model import exact_evidence
+from vber_cli.engine.learn import Hyperparameters, settled
+from vber_cli.engine.local_kernels import FRESH, N_STATS
+from vber_cli.engine.posterior import Expectation
+from vber_cli.model.prior import Prior
+
+N = 5000.0
+
+
+def known(alpha, n=N):
+    prior = Prior(np.array([0.4, 0.6]), np.array([0.1]), np.array([0, 2]))
+    evidence = exact_evidence(prior.with_concentration(np.array([alpha])), 1)
+    return Hyperparameters(evidence, n, 3.0)
+
+
+def found(fresh=10_000.0, chain_n=()):
+    stats = np.zeros((1, 1, N_STATS))
+    stats[0, 0, FRESH] = fresh
+    nothing = np.zeros(0)
+    chains = np.array(chain_n, dtype=float).reshape(2, -1) if len(chain_n) else np.zeros((0, 0))
+    return Expectation(nothing, nothing, stats, np.ones(1), np.zeros((0, 1)), N, 1.0, np.zeros((2, 0)), chains,
+                       np.zeros((0, 2)))  # fmt: skip
+
+
+CHAINS = found(chain_n=[100.0, 130.0, 110.0, 120.0, 90.0, 140.0])
+
+
+@pytest.mark.parametrize(
+    ("alphas", "seen", "expected"),
+    [
+        ((0.10, 0.20, 0.21), found(), False),  # five percent of an α are worth another round
+        ((0.10, 0.20, 0.202), found(), True),
+        ((0.10, 0.20, 0.21), found(fresh=10.0), True),  # not where so few draws tell so little of it
+        ((0.10, 0.20, 0.19), found(), False),  # without chains nothing moves by chance
+        ((0.10, 0.20, 0.19), CHAINS, True),
+        ((0.10, 0.20, 0.21), CHAINS, False),
+        ((0.10, 0.10, 0.11), CHAINS, False),  # the first round has nothing to turn back from
+    ],
+)
+def test_an_alpha_that_moves_asks_for_another_round_unless_it_is_swung_by_chance(alphas, seen, expected):
+    assert settled(tuple(known(alpha) for alpha in alphas), seen) is expected
+
+
+@pytest.mark.parametrize(("n", "seen", "expected"), [(N + 5.0, found(), False), (N + 0.4, found(), True),
+                                                     (N + 5.0, CHAINS, True), (N + 50.0, CHAINS, False)])  # fmt: skip
+def test_n_may_move_by_what_the_chains_move_it(n, seen, expected):
+    states = (known(0.1), known(0.1), replace(known(0.1), n=n))
+    assert settled(states, seen) is expected

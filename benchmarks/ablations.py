@@ -26,7 +26,7 @@ sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve()
 
 from benchmarks.sets import SETS, MissingPackageError  # noqa: E402
 from vber_cli.cli.app import main as vber  # noqa: E402
-from vber_cli.engine import noise_classes, relation_classes  # noqa: E402
+from vber_cli.engine import learn, noise_classes, relation_classes  # noqa: E402
 
 CASES = ("rldata10000", "febrl3", "people10k")
 HEAD = "Parts of the model added one by one; made by `python benchmarks/ablations.py`.\n\n"
@@ -59,6 +59,8 @@ def only(stage: Stage) -> Iterator[None]:
         if not stage.noise:
             stack.enter_context(patch.object(noise_classes, "CLASS_COUNTS", (1,)))
             stack.enter_context(patch.object(noise_classes, "FEW_CLASSES", 1))
+            for module in (relation_classes, learn):  # nor is a part drawn anew, by a class of its own
+                stack.enter_context(patch.object(module, "parts_that_links_change", lambda _: []))
         if not stage.relations:
             stack.enter_context(patch.object(relation_classes, "RELATION_COUNTS", (0,)))
             stack.enter_context(

@@ -21,7 +21,7 @@ from vber_cli.model.constraints import Constraints, allowed_pairs
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
-_LAST_ROUNDS = 4  # on all records, after a part has been learned from
+_LAST_ROUNDS = 3  # on all records, after a part has been learned from
 
 
 class Candidates:

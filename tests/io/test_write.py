@@ -173,7 +173,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
     assert os.listdir(tmp_path) == ["out"]
 
 
-@pytest.mark.parametrize("told", ["at the next table", "at the end"])
+@pytest.mark.parametrize("told", ["at one of the next tables", "at the end"])
 def test_a_full_disk_while_tables_are_written(tmp_path: Path, told: str) -> None:
     class Full:
         def write_table(self, _: pa.Table) -> None:
@@ -188,9 +188,10 @@ def test_a_full_disk_while_tables_are_written(tmp_path: Path, told: str) -> None
             writer._writer.close()
             writer._writer = Full()
             writer.write(TRACE)
-            if told == "at the next table":
-                result.writer("links", schema.TRACE, {}).write(TRACE)
-                raise AssertionError("the next table was written")
+            if told == "at one of the next tables":
+                for name in ("links", "phi"):  # as many as are written at a time
+                    result.writer(name, schema.TRACE, {}).write(TRACE)
+                raise AssertionError("the next tables were written")
             result.commit()
 
     with pytest.raises(OutputError, match="No space left"):
@@ -248,3 +249,25 @@ def test_field_columns_never_collide() -> None:
     names = schema.individuals_schema(fields).names
     assert len(names) == len(set(names)) == 4 + 2 * 4
     assert schema.links_schema(["a"]).names[-1] == "level_a"
+
+
+def test_rows_are_in_the_order_they_were_given_in_though_tables_are_written_side_by_side(tmp_path: Path) -> None:
+    parts = [TRACE.set_column(0, TRACE.schema.field(0), pa.array([i] * len(TRACE), pa.int32())) for i in range(40)]
+    with ResultDirectory(tmp_path / "out", force=False) as result:
+        writers = [result.writer(name, schema.TRACE, {}) for name in ("trace", "links", "phi")]
+        for part in parts:
+            for writer in writers:
+                writer.write(part)
+        result.commit()
+    for name in ("trace", "links", "phi"):
+        column = parquet.read_table(tmp_path / "out" / f"{name}.parquet").column(0).to_pylist()
+        assert column == [i for i in range(40) for _ in range(len(TRACE))]
+
+
+def test_identifiers_have_no_dictionary_and_names_have_one(tmp_path: Path) -> None:
+    table = pa.table({"individual": pa.array([5, 5, 7], pa.int64()), "value": ["a", "a", "b"]})
+    with ResultDirectory(tmp_path / "out", force=False) as result:
+        result.writer("some", table.schema, {}).write(table)
+        result.commit()
+    columns = parquet.ParquetFile(tmp_path / "out" / "some.parquet").metadata.row_group(0)
+    assert [columns.column(i).has_dictionary_page for i in range(2)] == [False, True]

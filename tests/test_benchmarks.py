@@ -16,7 +16,7 @@ from benchmarks import ablations, compare_peers, smered
 from benchmarks.generate import WIDTH, Options, assign, generate, misspell
 from benchmarks.run import COLUMNS, bench, candidate_recall, measure, reliability, share_listed, table_row
 from benchmarks.sets import DataSet, load
-from vber_cli.engine import noise_classes, relation_classes
+from vber_cli.engine import learn, noise_classes, relation_classes
 
 
 def test_generated_sizes_and_repeatability(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_sets_that_were_made_before_are_read(vber: str, tmp_path: Path) -> None:
     assert [path.name for path in data.files] == ["one.csv", "two.csv"]
     assert (data.truth.name, data.n_records, data.n_entities) == ("truth.csv", 3, 2)
     data.files[0].write_text("no,table\n")
-    assert candidate_recall(vber, data, tmp_path / "out") is None
+    assert candidate_recall(vber, data, tmp_path / "out", 60.0) is None
 
 
 def test_pairs_are_scored_as_pairs(tmp_path: Path) -> None:
@@ -143,6 +143,7 @@ def test_parts_are_left_out_of_the_model(rldata500: DataSet, tmp_path: Path) -> 
     exact, *_, whole = ablations.STAGES
     with ablations.only(exact):
         assert noise_classes.CLASS_COUNTS == (1,)
+        assert learn.parts_that_links_change(None, 1) == relation_classes.parts_that_links_change(None, 1) == []
         assert relation_classes.RELATION_COUNTS == (0,)
     with ablations.only(whole):
         assert len(noise_classes.CLASS_COUNTS) > 1

@@ -69,7 +69,7 @@ def test_a_part_holds_the_sample_and_what_looks_like_it(made, monkeypatch):
     _, _, start = begin(records)
     monkeypatch.setattr(pilot, "SEEDS", 300)
     evidence = start.evidence
-    scorer = make_scorer(records, evidence.prior, evidence.similar, evidence.noise)
+    scorer = make_scorer(records, evidence.prior, evidence.similar, evidence.noise, evidence.unrelated())
     plan = Plan(tuple(Key((f,), 1.0) for f in range(4)), 1.0, False)
     found = [pilot.pilot_rows(records.codes, plan, scorer, 8.0, 1, threads) for threads in (1, 2)]
     np.testing.assert_array_equal(*found)

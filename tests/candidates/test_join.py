@@ -50,7 +50,7 @@ class Scoring:
         ends = np.array([[self.prior.value_ptr[f] + v for v in pair] for f, *pair in near], np.int64).reshape(-1, 2)
         levels = np.array(list(near.values()), np.int8)
         self.similar = SimilarValues.of(self.prior.value_ptr, *ends.T, levels)
-        self.scorer = make_scorer(records, self.prior, self.similar, self.noise)
+        self.scorer = make_scorer(records, self.prior, self.similar, self.noise, self.similar.chance_levels(self.prior))
         self.chance = np.zeros((records.n_fields, 4))
         for f in range(records.n_fields):
             for v, w in itertools.product(range(records.n_values[f]), repeat=2):
@@ -282,3 +282,16 @@ def test_keys_tell_records_apart_exactly_by_their_fields(rng):
             == len(set(rows))
             == len(set(key[complete].tolist()))
         )
+
+
+def test_a_near_pair_is_worth_less_the_more_often_strangers_are_near(rng):
+    records = make_records(rng, 60, "random")
+    made = Scoring(records)
+    rare = made.similar.chance_levels(made.prior)
+    often = rare.copy()
+    often[:, 1] *= 3.0
+    evidence = [make_scorer(records, made.prior, made.similar, made.noise, one).level_evidence for one in (rare, often)]
+    has = rare[:, 1] > 0
+    assert has.any()
+    assert np.all(evidence[1][has, 1] < evidence[0][has, 1] - 0.5)
+    np.testing.assert_array_equal(evidence[0][:, 2:], evidence[1][:, 2:])

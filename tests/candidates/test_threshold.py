@@ -29,7 +29,8 @@ def scorer_of(codes):
     sizes = codes.max(axis=0).astype(np.int64) + 1
     records = Records(np.ascontiguousarray(codes, np.int32), np.zeros(len(codes), np.int32), sizes)
     prior = make_prior(records, "empirical", 0.1)
-    return make_scorer(records, prior, SimilarValues.none(prior.value_ptr), Noise.single(prior.concentration))
+    similar = SimilarValues.none(prior.value_ptr)
+    return make_scorer(records, prior, similar, Noise.single(prior.concentration), similar.chance_levels(prior))
 
 
 def all_scores(scorer):

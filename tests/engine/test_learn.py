@@ -42,6 +42,7 @@ CHAINS = found(chain_n=[100.0, 130.0, 110.0, 120.0, 90.0, 140.0])
         ((0.10, 0.20, 0.21), found(fresh=10.0), True),  # not where so few draws tell so little of it
         ((0.10, 0.20, 0.19), found(), False),  # without chains nothing moves by chance
         ((0.10, 0.20, 0.19), CHAINS, True),
+        ((0.10, 0.20, 0.15), CHAINS, False),  # so far back it is not chance alone
         ((0.10, 0.20, 0.21), CHAINS, False),
         ((0.10, 0.10, 0.11), CHAINS, False),  # the first round has nothing to turn back from
     ],

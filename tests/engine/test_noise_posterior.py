@@ -91,7 +91,7 @@ def some_noise(rng, n_classes, n_fields):
 
 def test_chains_side_by_side_weigh_patterns_as_each_would_alone(rng):
     noises = [some_noise(rng, 3, 4) for _ in range(5)]
-    chains = module._Chains.joined([module._Chains.at(noise, 1) for noise in noises])
+    chains, _ = module._joined([(module._Chains.at(noise, 1), np.zeros(1)) for noise in noises], 5)
     indicator = np.eye(4)[rng.integers(0, 4, (7, 4))]
     chance = rng.dirichlet([1.0, 1.0, 2.0, 9.0], 4)
     by_class, together = module._log_patterns(indicator, chance, chains.concentration, chains.levels, chains.share)
@@ -115,6 +115,20 @@ def test_classes_that_draw_a_part_anew_do_so_in_every_draw(rng):
         assert np.all(d.noise.concentration[:, 2:] < 1.0)
         # in the rest the two are alike
         np.testing.assert_array_equal(d.noise.levels[0, 2:], d.noise.levels[1, 2:])
+
+
+@pytest.mark.parametrize("anchored", [True, False])
+def test_few_chains_at_once_draw_from_the_same(monkeypatch, anchored):
+    """As where there are many patterns; and as many draws as were asked for, though no multiple of the chains."""
+    records = duplicated(np.random.default_rng(5), [500, 400, 600, 300], np.full(4, 0.15))
+    noise = Noise.single(np.full(4, 0.2))
+    many = drawn(np.random.default_rng(7), records, noise, 205, anchored)
+    monkeypatch.setattr(module, "_MOST_AT_ONCE", 1)
+    one = drawn(np.random.default_rng(8), records, noise, 205, anchored)
+    assert len(many) == len(one) == 205
+    assert np.mean([d.n for d in many]) == pytest.approx(np.mean([d.n for d in one]), abs=2.0)
+    np.testing.assert_allclose(rates(many).mean(axis=0), rates(one).mean(axis=0), atol=0.02)
+    np.testing.assert_allclose(rates(many).std(axis=0), rates(one).std(axis=0), rtol=0.4)
 
 
 def test_the_same_seed_gives_the_same_draws():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.engine import built
-from vber_cli.engine import hyper
+from vber_cli.engine import hyper, learn
 from vber_cli.engine.block_model import Evidence, block_model
 from vber_cli.engine.dependence_tree import learn_tree
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
@@ -78,7 +78,17 @@ def test_planted_relatives_are_found(rng):
     possible = possible_levels(model)
     anchor = learn_tree(records, now.evidence, pairs.b, pairs.a, pairs.levels, possible, settings.occupancy, 1)
     nothing = np.zeros(len(pairs))
-    found = choose_structure(model, pairs.b, pairs.levels, nothing, anchor.probability, possible, n_pairs, 1)
+    found = choose_structure(
+        model,
+        pairs.b,
+        pairs.levels,
+        nothing,
+        anchor.probability,
+        possible,
+        n_pairs,
+        parts_that_links_change(model, records.n_records),
+        1,
+    )
     relations, bic = found.relations, found.bic
     assert relations.n_classes >= 1
     assert bic[relations.n_classes] == max(bic.values()) > bic[0]
@@ -216,7 +226,7 @@ def test_links_may_change_any_connected_part(rng):
     evidence = Evidence(prior, Noise.single(prior.concentration), similar, Relations.none(6), tree)
     model = block_model(records, evidence)
 
-    found = [np.flatnonzero(part).tolist() for part in parts_that_links_change(model)]
+    found = [np.flatnonzero(part).tolist() for part in parts_that_links_change(model, 3000)]
     # of a part with one telling field, as the name with the sex, nobody could say whether it has changed or is a twin's
     assert found == [[0, 1], [0, 1, 2]]
     assert [np.flatnonzero(part).tolist() for part in parts_that_change(model)] == [[0, 1, 2]]
@@ -237,9 +247,10 @@ def test_no_class_of_links_draws_so_much_anew_that_strangers_share_the_rest():
     similar = SimilarValues.none(prior.value_ptr)
     evidence = Evidence(prior, Noise.single(prior.concentration), similar, Relations.none(4), tree)
 
+    model = block_model(records, evidence)
+
     def found(n):
-        part = records.part(np.arange(n))
-        return [np.flatnonzero(one).tolist() for one in parts_that_links_change(block_model(part, evidence))]
+        return [np.flatnonzero(one).tolist() for one in parts_that_links_change(model, n)]
 
     # two strangers share name and sex once in 60 pairs: among 2000 records each has a dozen such, among 10 hardly one
     assert found(2000) == []
@@ -257,5 +268,22 @@ def test_what_goes_with_a_field_that_strangers_share_tells_no_more_of_them(rng):
     evidence = Evidence(prior, Noise.single(prior.concentration), similar, Relations.none(3), tree)
     model = block_model(records, evidence)
     same = model.unrelated[:, 0]
-    assert _alike_in(model, np.array([True, True, False])) == pytest.approx(100 * same[0] * 0.8)
-    assert _alike_in(model, np.array([False, True, True])) == pytest.approx(100 * same[1] * same[2])
+    assert _alike_in(model, np.array([True, True, False]), 200) == pytest.approx(100 * same[0] * 0.8)
+    assert _alike_in(model, np.array([False, True, True]), 200) == pytest.approx(100 * same[1] * same[2])
+
+
+def test_what_is_learned_from_a_part_is_for_all(monkeypatch):
+    """Of a part of the records fewer strangers share what is left; the classes are for all of them."""
+    records, *_ = population(np.random.default_rng(1), 150, 3)
+    part = records.part(np.arange(200))
+    _, pairs, now, settings = begin(part)
+    asked = []
+    usual = learn.parts_that_links_change
+
+    def told(model, n_records):
+        asked.append((len(model.codes), n_records))
+        return usual(model, n_records)
+
+    monkeypatch.setattr(learn, "parts_that_links_change", told)
+    choose_relations(part, pairs, now, settings)
+    assert asked == [(200, records.n_records)]

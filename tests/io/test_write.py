@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import stat
+import threading
+import time
 from pathlib import Path
 
 import duckdb
@@ -175,11 +177,14 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 
 @pytest.mark.parametrize("told", ["at one of the next tables", "at the end"])
 def test_a_full_disk_while_tables_are_written(tmp_path: Path, told: str) -> None:
+    closed = []
+
     class Full:
         def write_table(self, _: pa.Table) -> None:
             full()
 
         def close(self) -> None:
+            closed.append(True)
             full()
 
     def write_table() -> None:
@@ -197,6 +202,7 @@ def test_a_full_disk_while_tables_are_written(tmp_path: Path, told: str) -> None
     with pytest.raises(OutputError, match="No space left"):
         write_table()
     assert os.listdir(tmp_path) == []
+    assert closed  # no file is left open
 
 
 def test_the_second_rename_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,17 +257,28 @@ def test_field_columns_never_collide() -> None:
     assert schema.links_schema(["a"]).names[-1] == "level_a"
 
 
-def test_rows_are_in_the_order_they_were_given_in_though_tables_are_written_side_by_side(tmp_path: Path) -> None:
-    parts = [TRACE.set_column(0, TRACE.schema.field(0), pa.array([i] * len(TRACE), pa.int32())) for i in range(40)]
+def test_a_table_is_written_by_one_thread_at_a_time(tmp_path: Path) -> None:
+    inside, order = threading.Lock(), []
+
+    class Slow:
+        def write_table(self, table: pa.Table) -> None:
+            assert inside.acquire(blocking=False), "two threads write one file"
+            time.sleep(0.005)
+            order.append(table.column(0)[0].as_py())
+            inside.release()
+
+        def close(self) -> None:
+            order.append("closed")
+
+    parts = [TRACE.set_column(0, TRACE.schema.field(0), pa.array([i] * len(TRACE), pa.int32())) for i in range(20)]
     with ResultDirectory(tmp_path / "out", force=False) as result:
-        writers = [result.writer(name, schema.TRACE, {}) for name in ("trace", "links", "phi")]
+        writer = result.writer("trace", schema.TRACE, {})
+        writer._writer.close()
+        writer._writer = Slow()
         for part in parts:
-            for writer in writers:
-                writer.write(part)
+            writer.write(part)
         result.commit()
-    for name in ("trace", "links", "phi"):
-        column = parquet.read_table(tmp_path / "out" / f"{name}.parquet").column(0).to_pylist()
-        assert column == [i for i in range(40) for _ in range(len(TRACE))]
+    assert order == [*range(20), "closed"]
 
 
 def test_identifiers_have_no_dictionary_and_names_have_one(tmp_path: Path) -> None:

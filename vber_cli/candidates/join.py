@@ -77,18 +77,15 @@ class Scorer(NamedTuple):
     floor: float
 
 
-def make_scorer(
-    records: Records, prior: Prior, similar: SimilarValues, noise: Noise, unrelated: FloatArray | None = None
-) -> Scorer:
+def make_scorer(records: Records, prior: Prior, similar: SimilarValues, noise: Noise, unrelated: FloatArray) -> Scorer:
     """Optimistic scores: each field's level counts as in the noise class, or the default noise, that likes it best.
 
     Fields that go wrong together would each count as an error of its own otherwise, and such pairs would be lost.
-    `unrelated` (F, 4) is how often strangers are at each level, where it has been counted; else it follows from θ.
+    `unrelated` (F, 4) float64 is how often strangers are at each level.
     """
-    chance = similar.chance_levels(prior) if unrelated is None else unrelated
     alpha, share = noise.concentration[:, :, None], noise.share[:, None, None]
-    near = noise.levels[:, :, 1:] / np.maximum(chance[None, :, 1:3], 1e-12)
-    level = np.zeros(chance.shape)
+    near = noise.levels[:, :, 1:] / np.maximum(unrelated[None, :, 1:3], 1e-12)
+    level = np.zeros(unrelated.shape)
     level[:, 1:3] = np.log((share * (alpha + near) / (alpha + 1.0)).max(axis=0))
     level[:, 3] = np.log(np.maximum((share * alpha / (alpha + 1.0)).max(axis=0)[:, 0], _MISMATCH))
     worth = match_evidence(prior)

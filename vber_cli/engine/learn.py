@@ -43,6 +43,7 @@ _SURE, _LINK, _HARDLY = 0.95, 0.5, 1e-3
 CERTAIN_LOG_ODDS = 500.0  # of pairs that must be links; those that cannot be are no candidates
 MAX_ROUNDS = 40
 _STILL_N, _STILL_ALPHA, _STILL_SD = 1e-4, 2e-2, 0.25
+_SWING = 0.1  # log α, by which it may turn back where chains move it by chance
 _SWEEPS = 12
 
 
@@ -371,7 +372,8 @@ def settled(states: tuple[Hyperparameters, Hyperparameters, Hyperparameters], fo
 
     That is one in ten thousand of n and two percent of an α. Where n comes from chains, what it moves by chance between
     their sweeps is no reason either, nor is for an α a quarter of its own standard deviation, which is about one over
-    the root of the fresh draws that it was learned from; and an α that turns back swings about where it is to stay.
+    the root of the fresh draws that it was learned from; and an α that turns back a little swings about where it is to
+    stay.
 
     Parameters
     ----------
@@ -386,7 +388,7 @@ def settled(states: tuple[Hyperparameters, Hyperparameters, Hyperparameters], fo
     fresh = found.stats[:, :, FRESH].sum(axis=0)
     still = np.abs(change) < np.maximum(_STILL_ALPHA, _STILL_SD / np.sqrt(1.0 + fresh))
     if found.chain_n.size:
-        still |= before * change < 0.0
+        still |= (before * change < 0.0) & (np.abs(change) < _SWING)
     _, last, now = states
     return abs(now.n - last.n) < max(_STILL_N * max(now.n, 1.0), chance) and bool(still.all())
 
@@ -439,8 +441,9 @@ def choose_relations(
         database = records.db_of_record[pairs.a]
         prior = np.where(database == records.db_of_record[pairs.b], within[database], across)
     together = model.constraints.standing(pairs.a, pairs.b) > 0
+    parts = parts_that_links_change(model, (records.whole or records).n_records)
     found = choose_structure(
-        model, pairs.b, pairs.levels, prior, anchor.probability, possible, n_pairs, settings.seed, together,
+        model, pairs.b, pairs.levels, prior, anchor.probability, possible, n_pairs, parts, settings.seed, together,
         settings.threads,
     )  # fmt: skip
     noise = found.noise
@@ -448,7 +451,7 @@ def choose_relations(
         # no relatives to excuse: from all that the tree takes for links
         link = anchor.probability > _LINK
         noise = choose_classes(pairs.levels[link], anchor.probability[link], possible, settings.seed).noise
-        noise = with_changed_parts(noise, parts_that_links_change(model))
+        noise = with_changed_parts(noise, parts)
     tilt = np.zeros(0) if presence is None else presence.tilt
     evidence = replace(now.evidence, noise=noise, relations=found.relations, tilt=tilt)
     return replace(now, evidence=evidence), found.bic

@@ -276,7 +276,8 @@ def _draws(
         now = with_noise(model, drawn.noise)
         if occupancy.n_individuals is None:
             k, mean = occupancy.draw(drawn.n, rng)
-            chance = np.log(max(k - drawn.n, 0.5)) - np.log(max(mean - drawn.n, 0.5))
+            n = np.round(drawn.n)
+            chance = np.log(max(k - n, 0.5)) - np.log(max(mean - n, 0.5))
             yield now, learned.log_new + occupancy.log_new(drawn.n) - occupancy.log_new(learned.n) + float(chance)
         else:
             yield now, learned.log_new

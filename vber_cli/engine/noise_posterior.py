@@ -28,7 +28,7 @@ from vber_cli.model.types import FloatArray, LongArray
 _BURN_IN = 60
 _THIN = 12
 _CHAINS = 20  # side by side, where draws are not anchored
-_MOST_AT_ONCE = 2_000_000  # of chains times patterns times classes
+_MOST_AT_ONCE = 2_000_000  # of chains times patterns times classes, or times cells
 _BIN = 0.5  # nats
 _FARTHEST = 10.0  # a probability is not moved to less than such a part of what was learned
 _FARTHEST_N = 0.25  # of the records saved, how far draws may lead from what was learned before they are anchored
@@ -78,15 +78,6 @@ class _Chains:
     def wrong(self) -> FloatArray:
         """(D, Q, F) mismatch rates."""
         return self.concentration / (1.0 + self.concentration)
-
-    @classmethod
-    def joined(cls, several: list[_Chains]) -> _Chains:
-        """One after the other."""
-        return cls(
-            np.concatenate([one.concentration for one in several]),
-            np.concatenate([one.levels for one in several]),
-            np.concatenate([one.share for one in several]),
-        )
 
 
 def draw_noises(
@@ -140,25 +131,35 @@ def draw_noises(
             chains = _draw_noise(table, chance, root, chains, start.anew, by_class * scale, rng)
         return chains, np.clip(n_records - scale * found, 1.0, n_records)
 
+    size = max(len(table.indicator) * start.n_classes, len(table.count), 1)
+    at_once = max(_MOST_AT_ONCE // size, 1)
     if not anchored:
-        n_chains = min(n_draws, _CHAINS)
+        n_chains = min(n_draws, _CHAINS, at_once)
         chains, _ = steps(_Chains.at(start, n_chains), _BURN_IN)
-        kept, n = [], []
+        made = []
         for _ in range(-(-n_draws // n_chains)):
-            chains, n_now = steps(chains, _THIN)
-            kept.append(chains)
-            n.append(n_now)
-        n_free = np.concatenate(n)[:n_draws]
-        if abs(n_free.mean() - n_start) <= _FARTHEST_N * (n_records - n_start):
-            return _draws_of(_Chains.joined(kept), n_free, start)
-    at_once = max(_MOST_AT_ONCE // max(len(table.indicator) * start.n_classes, 1), 1)
-    made = [steps(_Chains.at(start, min(at_once, n_draws - done)), _THIN) for done in range(0, n_draws, at_once)]
-    return _centred(_Chains.joined([one for one, _ in made]), np.concatenate([n for _, n in made]), start, n_start)
+            made.append(steps(chains, _THIN))
+            chains = made[-1][0]
+        free, n = _joined(made, n_draws)
+        if abs(n.mean() - n_start) <= _FARTHEST_N * (n_records - n_start):
+            return _draws_of(free, n, start)
+    sizes = [min(at_once, n_draws - done) for done in range(0, n_draws, at_once)]
+    return _centred(*_joined([steps(_Chains.at(start, size), _THIN) for size in sizes], n_draws), start, n_start)
+
+
+def _joined(made: list[tuple[_Chains, FloatArray]], n_draws: int) -> tuple[_Chains, FloatArray]:
+    """The first so many of the chains, one after the other, and the n (D,) of each."""
+    chains = [one for one, _ in made]
+    return _Chains(
+        np.concatenate([one.concentration for one in chains])[:n_draws],
+        np.concatenate([one.levels for one in chains])[:n_draws],
+        np.concatenate([one.share for one in chains])[:n_draws],
+    ), np.concatenate([n for _, n in made])[:n_draws]
 
 
 def _draws_of(chains: _Chains, n: FloatArray, start: Noise) -> list[HyperDraw]:
     """Each of D chains and its n (D,) as a draw, of classes that draw anew what those of `start` do."""
-    draws = zip(chains.concentration, chains.levels, chains.share, n, strict=False)
+    draws = zip(chains.concentration, chains.levels, chains.share, n, strict=True)
     return [HyperDraw(Noise(alpha, levels, share, start.anew), float(n_now)) for alpha, levels, share, n_now in draws]
 
 

@@ -13,6 +13,7 @@ differ almost for certain.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -99,6 +100,7 @@ def choose_structure(
     anchor: FloatArray,
     possible: np.ndarray,
     n_pairs: float,
+    parts: Sequence[np.ndarray],
     seed: int,
     certain: np.ndarray | None = None,
     threads: int = 1,
@@ -119,6 +121,8 @@ def choose_structure(
         (F, 4) bool, levels that two values of the field can be at.
     n_pairs
         Number of all pairs of records.
+    parts
+        (F,) bool each, from `parts_that_links_change`.
     seed
         Of samples and starts.
     certain
@@ -139,7 +143,7 @@ def choose_structure(
         known = best.relations.levels if best is not None else np.zeros((0, *starts[0].shape[1:]))
         if 0 < len(known) < n_classes:
             starts.append(np.concatenate([known, _first_levels(pairs, n_classes - len(known), rng)]))
-        fits = in_threads(lambda start: _fit(pairs, start, possible, n_pairs, seed), starts, threads)
+        fits = in_threads(lambda start: _fit(pairs, start, possible, n_pairs, parts, seed), starts, threads)
         # where many sure links are lost, identity and relation have swapped places
         most = (
             min(_MOST_LOST, best.lost + _MORE_LOST) if n_classes > 1 and best is not None and len(known) else _MOST_LOST
@@ -160,7 +164,9 @@ def choose_structure(
     return Structure(relations, noise, bic)
 
 
-def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: float, seed: int) -> _Fit:
+def _fit(
+    pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: float, parts: Sequence[np.ndarray], seed: int
+) -> _Fit:
     """Relations from the anchor's others under anchored noise, then noise from the links; from given levels."""
     count, n_classes = pairs.count, len(level)
     noise = anchored_noise(possible)
@@ -187,7 +193,7 @@ def _fit(pairs: AlikePairs, level: FloatArray, possible: np.ndarray, n_pairs: fl
             level = _levels(pairs, found.shown[1:])
             n_related = np.maximum(found.number[1:], 1e-3)
         if refit > 0:
-            noise = _noise_of(pairs, found.part[:, 0], possible, seed, _NOISE_ABOVE[refit])
+            noise = _noise_of(pairs, found.part[:, 0], possible, parts, seed, _NOISE_ABOVE[refit])
         link, _ = pair_evidence(without_relations(pairs.model, noise), pairs.b, pairs.levels)
     found = classes(count)
     p, related = found.part[:, 0], found.part[:, 1:]
@@ -229,25 +235,26 @@ def parts_that_change(model: BlockModel) -> list[np.ndarray]:
     return [part for part in tree_parts(model.tree, len(telling)) if (part & telling).sum() != 1]
 
 
-def parts_that_links_change(model: BlockModel) -> list[np.ndarray]:
+def parts_that_links_change(model: BlockModel, n_records: int) -> list[np.ndarray]:
     """The connected parts of two fields or more of the trees, (F,) bool each, that a link may draw anew.
 
     A value that is drawn anew takes with it what depends on it; which of two fields depends on the other, the tree does
     not say for certain, so a link may change any part. Parts with only one telling field are left out, as in
-    `parts_that_change`, and parts whose rest too many strangers share: such a class would be made of these.
+    `parts_that_change`, and parts whose rest too many strangers share among `n_records` records, which are all of which
+    the model's may be a part: such a class would be made of these.
     """
     telling = telling_fields(model.unrelated)
     parts = connected_parts(model.tree, len(telling))
-    return [part for part in parts if (part & telling).sum() != 1 and _alike_in(model, ~part) <= _MOST_ALIKE]
+    return [part for part in parts if (part & telling).sum() != 1 and _alike_in(model, ~part, n_records) <= _MOST_ALIKE]
 
 
-def _alike_in(model: BlockModel, fields: np.ndarray) -> float:
-    """How many pairs of strangers show the same values in all these fields (F,), per record."""
+def _alike_in(model: BlockModel, fields: np.ndarray, n_records: int) -> float:
+    """How many pairs of strangers show the same values in all these fields (F,), per record of so many."""
     same = model.unrelated[:, 0].copy()
     for f, parent in model.tree.tolist():
         if fields[parent]:
             same[f] = model.unrelated_given[f, 0]
-    return float(0.5 * len(model.codes) * np.prod(same[fields]))
+    return float(0.5 * n_records * np.prod(same[fields]))
 
 
 def _n_parameters(possible: np.ndarray) -> int:
@@ -255,7 +262,9 @@ def _n_parameters(possible: np.ndarray) -> int:
     return int(possible.sum() - len(possible)) + 1
 
 
-def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int, above: float) -> Noise:
+def _noise_of(
+    pairs: AlikePairs, p: FloatArray, possible: np.ndarray, parts: Sequence[np.ndarray], seed: int, above: float
+) -> Noise:
     """Noise classes of the links above a probability, or the anchored ones where there are none.
 
     With those of parts that have changed.
@@ -264,7 +273,7 @@ def _noise_of(pairs: AlikePairs, p: FloatArray, possible: np.ndarray, seed: int,
     if not link.any():
         return anchored_noise(possible)
     noise = few_classes(pairs.levels[link], p[link] * pairs.count[link], possible, seed)
-    return with_changed_parts(noise, parts_that_links_change(pairs.model))
+    return with_changed_parts(noise, parts)
 
 
 def _levels(pairs: AlikePairs, shown: FloatArray) -> FloatArray:

@@ -53,7 +53,7 @@ class TableWriter:
         self.schema = schema
         self._shown, self._scribe = shown, scribe
         self._last: Future[None] | None = None
-        # a dictionary of identifiers is larger than they are, and takes longer
+        # a dictionary of whole numbers that identify is larger than they are, and takes longer
         columns = [column.name for column in schema if column.type != pa.int64()]
         with writing(shown):
             self._writer = parquet.ParquetWriter(path, schema, compression="zstd", use_dictionary=columns)
@@ -76,8 +76,10 @@ class TableWriter:
     def close(self) -> None:
         """Finish the file; a second call does nothing."""
         with writing(self._shown):
-            self._wait()
-            self._writer.close()
+            try:
+                self._wait()
+            finally:
+                self._writer.close()
 
     def _wait(self) -> None:
         """Until what was given is written, for a file is written by one thread at a time."""

@@ -220,4 +220,4 @@ def test_rounds_end_once_nothing_moves_beyond_chance(rng, moved, alpha_moved, fr
     nothing = np.zeros(0)
     chains = np.array(sweeps) if sweeps else np.zeros((0, 0))
     found = Expectation(nothing, nothing, stats, nothing, nothing, now.n, 1.0, nothing, chains, np.zeros((0, 2)))
-    assert learn.settled(before, now, found) == ends
+    assert learn.settled((before, before, now), found) == ends

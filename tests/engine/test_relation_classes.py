@@ -129,7 +129,7 @@ def test_no_relations_among_the_unrelated(rng):
     anchor = 1 / (1 + np.exp(np.clip(now.log_new - link, -500, 500)))
     n_pairs = records.n_records * (records.n_records - 1) / 2
     structure = choose_structure(
-        model, pairs.b, pairs.levels, np.zeros(len(pairs)), anchor, possible_levels(model), n_pairs, 1
+        model, pairs.b, pairs.levels, np.zeros(len(pairs)), anchor, possible_levels(model), n_pairs, [], 1
     )
     assert structure.relations.n_classes == 0
     assert len(structure.bic) > 2
@@ -201,8 +201,9 @@ def test_pairs_known_to_be_links_are_no_relatives(rng):
     certain = sibling & (rng.random(len(pairs)) < 0.7)
     n_pairs = records.n_records * (records.n_records - 1) / 2
     possible = possible_levels(model)
+    parts = parts_that_links_change(model, records.n_records)
     plain, told = (
-        choose_structure(model, pairs.b, pairs.levels, np.zeros(len(pairs)), anchor, possible, n_pairs, 1, known)
+        choose_structure(model, pairs.b, pairs.levels, np.zeros(len(pairs)), anchor, possible, n_pairs, parts, 1, known)
         for known in (None, certain)
     )
     alpha = [s.noise.concentration[:, 3] for s in (plain, told)]

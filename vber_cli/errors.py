@@ -82,9 +82,12 @@ class Stopped(BaseException):
     def behind(cls, error: BaseException | None) -> Stopped | None:
         """Return the signal behind an error, if one is.
 
-        Compiled code that a signal interrupts may answer with an error of its own, caused by that of the signal.
+        Compiled code that a signal interrupts may answer with an error of its own, caused by that of the signal. An
+        error that is raised again while what followed from it is dealt with stands behind itself.
         """
-        while error is not None:
+        seen: set[int] = set()
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
             if isinstance(error, cls):
                 return error
             if isinstance(error, KeyboardInterrupt):

@@ -78,8 +78,11 @@ class TableWriter:
         with writing(self._shown):
             try:
                 self._wait()
-            finally:
-                self._writer.close()
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    self._writer.close()
+                raise
+            self._writer.close()
 
     def _wait(self) -> None:
         """Until what was given is written, for a file is written by one thread at a time."""

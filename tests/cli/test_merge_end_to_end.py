@@ -195,15 +195,15 @@ def test_a_pipe_from_and_to_other_programs(vber: str, small: list[Path], tmp_pat
 
 
 def test_fewer_individuals_than_the_data_show(vber: str, rldata500: DataSet, one_list: Merged, tmp_path: Path) -> None:
-    merged = merge(vber, tmp_path / "out", *rldata500.files, "--K", "400")
-    assert len(merged.table("individuals")) == 400
+    merged = merge(vber, tmp_path / "out", *rldata500.files, "--K", "300")
+    assert len(merged.table("individuals")) == 300
     check_phi(merged, rldata500.n_records)
     check_lambda(merged, rldata500.files)
     check_individuals(merged, rldata500.n_records)
     shown = round(one_list.summary["n"]["mean"])
     [warning] = merged.summary["warnings"]
     assert warning in merged.errors
-    assert "400" in warning
+    assert "300" in warning
     named = [int(word.replace(",", "")) for word in warning.split() if word.replace(",", "").isdigit()]
     assert any(abs(number - shown) <= 0.02 * shown for number in named), warning
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -20,28 +19,31 @@ from vber_cli.io.lock import OutputLock
 from vber_cli.io.schema import RESULT_VERSION, with_metadata
 from vber_cli.io.siblings import RESULT_KEY, SUMMARY, foreign_entry, make_sibling, recover, remove_result, sibling
 
-_AT_ONCE = 2  # tables written at a time
 _SPARE_BYTES = 1 << 20  # that should be left on the disk
 
 
 class _Scribe:
-    """Threads that compress and write tables while the next are made; more than _AT_ONCE do not wait in memory."""
+    """A thread that compresses and writes one table while the next is made; more than one does not wait in memory."""
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="vber-write")
-        self._given: deque[Future[None]] = deque()
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vber-write")
+        self._last: Future[None] | None = None
 
-    def give(self, work: Callable[[], None]) -> Future[None]:
-        """Have it done; an error of what was given before may be raised here."""
-        while len(self._given) >= _AT_ONCE:
-            self._given.popleft().result()
-        self._given.append(self._pool.submit(work))
-        return self._given[-1]
+    def give(self, work: Callable[[], None]) -> None:
+        """Have it done after what was given before; an error of that is raised here."""
+        self.wait()
+        self._last = self._pool.submit(work)
+
+    def wait(self) -> None:
+        """Wait until nothing is left to do."""
+        last, self._last = self._last, None
+        if last is not None:
+            last.result()
 
     def dismiss(self) -> None:
         """Finish what has begun, and forget its errors."""
         self._pool.shutdown()
-        self._given.clear()
+        self._last = None
 
 
 class TableWriter:
@@ -52,7 +54,6 @@ class TableWriter:
 
         self.schema = schema
         self._shown, self._scribe = shown, scribe
-        self._last: Future[None] | None = None
         # a dictionary of whole numbers that identify is larger than they are, and takes longer
         columns = [column.name for column in schema if column.type != pa.int64()]
         with writing(shown):
@@ -70,25 +71,13 @@ class TableWriter:
         if not table.schema.equals(self.schema):
             table = table.cast(self.schema)
         with writing(self._shown):
-            self._wait()
-            self._last = self._scribe.give(lambda: self._writer.write_table(table))
+            self._scribe.give(lambda: self._writer.write_table(table))
 
     def close(self) -> None:
         """Finish the file; a second call does nothing."""
         with writing(self._shown):
-            try:
-                self._wait()
-            except BaseException:
-                with contextlib.suppress(Exception):
-                    self._writer.close()
-                raise
+            self._scribe.wait()
             self._writer.close()
-
-    def _wait(self) -> None:
-        """Until what was given is written, for a file is written by one thread at a time."""
-        last, self._last = self._last, None
-        if last is not None:
-            last.result()
 
 
 class ResultDirectory:

@@ -59,8 +59,8 @@ def only(stage: Stage) -> Iterator[None]:
         if not stage.noise:
             stack.enter_context(patch.object(noise_classes, "CLASS_COUNTS", (1,)))
             stack.enter_context(patch.object(noise_classes, "FEW_CLASSES", 1))
-            for module in (relation_classes, learn):  # nor is a part drawn anew, by a class of its own
-                stack.enter_context(patch.object(module, "parts_that_links_change", lambda *_: []))
+            # nor does a class of its own draw a part anew
+            stack.enter_context(patch.object(learn, "parts_that_links_change", lambda *_: []))
         if not stage.relations:
             stack.enter_context(patch.object(relation_classes, "RELATION_COUNTS", (0,)))
             stack.enter_context(

@@ -148,7 +148,7 @@ def bench(vber: str, name: str, data: DataSet, scratch: Path, n_runs: int, deadl
     row["sweep_seconds"] = sweep_seconds(result)
     summary = json.loads((result / "summary.json").read_text(encoding="utf-8"))
     row["n"] = summary.get("n")
-    row["phases"] = summary.get("phases")
+    row["phases"] = summary["seconds"]
     row["accuracy"] = evaluate(vber, result, data.truth)
     if name != MEMORY_CASE and data.n_records <= MOST_LISTED and time.monotonic() + runs[-1].seconds < deadline:
         row["candidate_recall"] = candidate_recall(vber, data, result, deadline - time.monotonic())
@@ -226,7 +226,7 @@ def write_results(rows: Sequence[dict[str, object]], about: dict[str, object]) -
         "Made by `make bench`: `vber merge FILES` with no other option (but the case `memory`, run with "
         f"`{' '.join(MEMORY_OPTIONS)}`), whole process, CSV in, all results out; medians of the runs; pairwise "
         "accuracy. n, 90 %: interval of the number of individuals; ECE: expected calibration error of the links; "
-        "candidates: the share of true pairs among all pairs that were candidates.",
+        "candidates: the share of the true pairs that are candidates at all.",
         "",
         ", ".join(f"{key} {value}" for key, value in about.items()),
         "",

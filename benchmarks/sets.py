@@ -125,8 +125,10 @@ def _simulated(package: object, kind: str, year: int, drop: Sequence[str], renam
     if "event_type" in frame:
         frame = frame[frame["event_type"] == "creation"]
     entity = frame["simulant_id"].astype(str).tolist()
-    places = [column for column in frame if str(column).startswith(("employer_", "mailing_")) and column not in rename]
-    kept = frame.drop(columns=["simulant_id", *places, *drop], errors="ignore").rename(columns=rename)
+    # of the addresses what is renamed stays, and of the employer the name
+    address = [column for column in frame if column.startswith(("employer_", "mailing_")) and column != "employer_name"]
+    left_out = [*drop, *(column for column in address if column not in rename)]
+    kept = frame.drop(columns=["simulant_id", *left_out], errors="ignore").rename(columns=rename)
     cells = kept.astype("string").fillna("").values.tolist()
     rows = [[f"{kind}{year}-{i}", *map(str, row)] for i, row in enumerate(cells)]
     return ["rec_id", *map(str, kept.columns)], rows, entity
@@ -146,8 +148,7 @@ def simulated(*names: str) -> Callable[[Path], DataSet]:
             "census2030": ("decennial_census", 2030, ["year", "housing_type"], {}),
             "taxes": (
                 "taxes_w2_and_1099", 2020, ["tax_year"],
-                {f"mailing_address_{part}": part for part in ("street_number", "street_name", "unit_number")}
-                | {"mailing_address_po_box": "po_box", "employer_name": "employer_name"},
+                {f"mailing_address_{part}": part for part in ("street_number", "street_name", "unit_number", "po_box")},
             ),
             "registry": ("social_security", 2020, ["event_type", "event_date"], {}),
         }  # fmt: skip

@@ -14,15 +14,15 @@ from vber_cli.model.prior import Prior
 N = 5000.0
 
 
-def known(alpha, n=N):
+def known(alpha):
     prior = Prior(np.array([0.4, 0.6]), np.array([0.1]), np.array([0, 2]))
     evidence = exact_evidence(prior.with_concentration(np.array([alpha])), 1)
-    return Hyperparameters(evidence, n, 3.0)
+    return Hyperparameters(evidence, N, 3.0)
 
 
-def found(fresh=10_000.0, chain_n=()):
+def found(chain_n=()):
     stats = np.zeros((1, 1, N_STATS))
-    stats[0, 0, FRESH] = fresh
+    stats[0, 0, FRESH] = 10_000.0
     nothing = np.zeros(0)
     chains = np.array(chain_n, dtype=float).reshape(2, -1) if len(chain_n) else np.zeros((0, 0))
     return Expectation(nothing, nothing, stats, np.ones(1), np.zeros((0, 1)), N, 1.0, np.zeros((2, 0)), chains,

@@ -74,11 +74,6 @@ class _Chains:
         parts = noise.concentration, noise.levels, noise.share
         return cls(*(np.repeat(part[None], n_chains, axis=0) for part in parts))
 
-    @property
-    def wrong(self) -> FloatArray:
-        """(D, Q, F) mismatch rates."""
-        return self.concentration / (1.0 + self.concentration)
-
 
 def draw_noises(
     model: BlockModel,
@@ -169,12 +164,9 @@ def _centred(chains: _Chains, n: FloatArray, noise: Noise, n_start: float) -> li
     def moved(drawn: FloatArray, at: FloatArray) -> FloatArray:
         return np.asarray(np.clip(at + drawn - drawn.mean(axis=0), at / _FARTHEST, 1.0))
 
-    learned = _Chains.at(noise, 1)
-    wrong, levels, share = (
-        moved(chains.wrong, learned.wrong[0]),
-        moved(chains.levels, noise.levels),
-        moved(chains.share, noise.share),
-    )
+    # the probabilities that noise consists of: mismatch rates, copy levels and the classes' shares
+    wrong = moved(*(alpha / (1.0 + alpha) for alpha in (chains.concentration, noise.concentration)))
+    levels, share = moved(chains.levels, noise.levels), moved(chains.share, noise.share)
     alpha = np.clip(wrong / np.maximum(1.0 - wrong, 1e-12), MIN_CONCENTRATION, MAX_CONCENTRATION)
     if noise.changes.any():
         alpha = np.where(noise.anew, ANEW, alpha)

@@ -276,7 +276,7 @@ def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tu
     )  # fmt: skip
     if not merge_compiled(moves=options.moves):
         run.progress.note(
-            "compiling the inner loops, once after an installation or update: it may take a minute or two"
+            "compiling the inner loops, once after an installation or update: it may take two or three minutes"
         )
     if not options.moves:
         start = "records" if options.start == "auto" else options.start

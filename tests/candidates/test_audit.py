@@ -30,7 +30,7 @@ class Audited:
         return audit(self.pairs, self.scoring.scorer, log_new, log_new, self.evidence_of, seed, threads)
 
     def mass(self, log_new, sample):
-        """(held, missed): each record of the sample with every other one whose score is above the floor.
+        """(held, missed): each record of the sample with every other one whose score is worth counting.
 
         The odds of a pair stand beside 1, those of the record's other pairs, and those of the other one's candidates.
         """
@@ -49,6 +49,31 @@ class Audited:
                 else:
                     missed += p
         return held, missed
+
+
+@pytest.fixture(autouse=True)
+def _all_of_the_faint(monkeypatch):
+    monkeypatch.setattr(module, "_ONE_IN", 1)
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+def test_of_many_faint_pairs_a_few_stand_for_all(rng, monkeypatch):
+    case = Audited(rng, 400, "random", 0.0, {})
+    a, b = np.triu_indices(400, 1)
+    score = np.array([case.scoring.score(*pair) for pair in zip(a.tolist(), b.tolist(), strict=True)])
+    log_new = float(np.median(score)) + 9.0  # half of the pairs are faint
+    case.matrix[a, b] = log_new - 7.0  # hardly a link, each of them, and together a good part of the mass
+    strong = np.flatnonzero(score > np.quantile(score, 0.999))
+    case.matrix[a[strong], b[strong]] = log_new + 4.0
+    case.pairs = Pairs(a[strong].astype(np.int32), b[strong].astype(np.int32), len(strong))
+    exact = case.run(log_new=log_new).recall
+    assert 0.2 < exact < 0.95
+    monkeypatch.setattr(module, "_ONE_IN", 16)
+    thin = case.run(log_new=log_new).recall
+    assert thin != exact
+    assert thin == pytest.approx(exact, abs=0.02)
+    monkeypatch.setattr(module, "_FAINT", -1e9)
+    assert case.run(log_new=log_new).recall == exact  # whatever is not faint is listed
 
 
 def test_a_faint_pair_of_records_that_found_their_partners_is_not_missed(rng):

@@ -75,16 +75,14 @@ class Scoring:
         return np.log((share * (a + mu[:, level] / self.chance[f, level]) / (a + 1)).max())
 
     def score(self, a, b):
-        identical = total = 0.0
+        total = 0.0
         for f in range(self.records.n_fields):
             v, w = self.records.codes[a, f].item(), self.records.codes[b, f].item()
             if v < 0 or w < 0:
                 continue
             level = self.level(f, v, w)
-            if v == w:
-                identical += self.match(f, v)
             total += self.match(f, v) if level == 0 else self.apart(f, level)
-        return -np.inf if self.near and identical < 2.5 else total
+        return total
 
     def brute_force(self, keys_of, threshold, keys):
         """Pairs that agree on all columns of some key, or all pairs without keys, and exceed the threshold."""

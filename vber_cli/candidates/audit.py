@@ -16,6 +16,7 @@ _WORK = 3e7  # comparisons
 _PARTS = 32
 _MOST = 600.0
 _FLOOR = -14.0  # nats below which a pair's share of the link mass is not worth counting
+_FAINT, _ONE_IN = -9.0, 16  # nats below which there are many pairs, and how many one of them stands for
 
 
 @dataclass(frozen=True)
@@ -77,20 +78,22 @@ def audit(
     step = max(1, -(-size // _PARTS))
     chunks, _ = collect(
         lambda part, out_a, out_b: (
-            audit_kernel(part[0], part[1], sample, scorer, scan_from + _FLOOR, out_a, out_b),
+            audit_kernel(
+                part[0], part[1], sample, scorer, scan_from + _FLOOR, scan_from + _FAINT, _ONE_IN, out_a, out_b
+            ),
             0,
         ),
         [(lo, min(lo + step, size)) for lo in range(0, size, step)],
         threads,
     )
     packed = np.concatenate(chunks) if chunks else np.empty(0, np.int64)
-    record, other = (packed >> 32).astype(np.int32), (packed & 0xFFFFFFFF).astype(np.int32)
-    used = len(packed)
-    a, b = sample[record[:used]], other[:used]
+    listed, b = (packed >> 32).astype(np.int32), (packed & 0xFFFFFFFF).astype(np.int32)
+    record, stands_for = np.where(listed < 0, ~listed, listed), np.where(listed < 0, _ONE_IN, 1)
+    a = sample[record]
     known_mass = _mass(n, pairs, evidence_of(pairs.a, pairs.b) - log_new)
     odds = np.exp(np.clip(evidence_of(a, b) - log_new, -700.0, _MOST))
-    rivals = np.bincount(record, weights=odds, minlength=size)[record] - odds + np.maximum(known_mass[b] - odds, 0.0)
-    probability = odds / (1.0 + odds + rivals)
+    rivals = np.bincount(record, weights=stands_for * odds, minlength=size)[record] - odds
+    probability = stands_for * odds / (1.0 + odds + np.maximum(rivals, 0.0) + np.maximum(known_mass[b] - odds, 0.0))
     key = (np.minimum(a, b).astype(np.int64) << 32) | np.maximum(a, b)
     known = (pairs.a.astype(np.int64) << 32) | pairs.b
     at = np.minimum(np.searchsorted(known, key), max(len(known) - 1, 0))

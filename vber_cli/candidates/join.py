@@ -19,7 +19,6 @@ from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.parallel import in_threads, ranges
 
 _MISMATCH = 0.1  # an error rate that no field is thought to stay below while looking for candidates
-_FLOOR = 2.5  # nats: one telling value, or a few common ones
 _CAP = 100  # a group larger than this is refined by a further field before its pairs are compared
 # Log odds around which pairs are kept, and how many a record they may come to in between.
 _LOWEST, _HIGHEST = -12.0, -4.0
@@ -62,8 +61,6 @@ class Scorer(NamedTuple):
         (F, 4) float64 nats of levels 1, 2 and 3 (level 0 is not used).
     value_ptr, near_ptr, near_value, near_level
         The similar values, as in `model.similar`.
-    floor
-        Nats; pairs whose identical values are worth less are not looked at more closely.
     """
 
     codes: IntArray
@@ -74,7 +71,6 @@ class Scorer(NamedTuple):
     near_ptr: LongArray
     near_value: IntArray
     near_level: np.ndarray
-    floor: float
 
 
 def make_scorer(records: Records, prior: Prior, similar: SimilarValues, noise: Noise, unrelated: FloatArray) -> Scorer:
@@ -94,11 +90,8 @@ def make_scorer(records: Records, prior: Prior, similar: SimilarValues, noise: N
         column = records.codes[:, f]
         seen = column >= 0
         match[seen, f] = worth[prior.value_ptr[f] + column[seen]]
-    floor = _FLOOR if len(similar.value) else -np.inf
     columns = np.ascontiguousarray(records.codes.T)
-    return Scorer(
-        records.codes, columns, match, level, prior.value_ptr, similar.ptr, similar.value, similar.level, floor
-    )
+    return Scorer(records.codes, columns, match, level, prior.value_ptr, similar.ptr, similar.value, similar.level)
 
 
 def choose_threshold(scorer: Scorer, log_new: float, seed: int) -> float:

@@ -13,21 +13,16 @@ _ROUNDING = 1e-2  # nats by which a score in single precision may be off
 
 @nb.njit(cache=True, nogil=True)
 def score_pair(a, b, scorer):  # type: ignore[no-untyped-def]
-    """Evidence of a pair in nats, or −inf where too little is identical for a closer look."""
-    identical = 0.0
-    n_fields = scorer.codes.shape[1]
-    for f in range(n_fields):
-        v = scorer.codes[a, f]
-        if v >= 0 and v == scorer.codes[b, f]:
-            identical += scorer.match[a, f]
-    if identical < scorer.floor:
-        return -np.inf
-    total = identical
-    for f in range(n_fields):
+    """Evidence of a pair in nats."""
+    total = 0.0
+    for f in range(scorer.codes.shape[1]):
         v, w = scorer.codes[a, f], scorer.codes[b, f]
-        if v >= 0 and w >= 0 and v != w:
+        if v < 0 or w < 0:
+            continue
+        level = 0
+        if v != w:
             level = value_level(v, w, f, scorer.value_ptr, scorer.near_ptr, scorer.near_value, scorer.near_level)
-            total += scorer.match[a, f] if level == 0 else scorer.level_evidence[f, level]
+        total += scorer.match[a, f] if level == 0 else scorer.level_evidence[f, level]
     return total
 
 
@@ -189,7 +184,7 @@ def _others_table(scorer):  # type: ignore[no-untyped-def]
 
 @nb.njit(cache=True, nogil=True)
 def _row_scores(a, lo, hi, scorer, table, out):  # type: ignore[no-untyped-def]
-    """Scores of record a with records lo..hi-1, to single precision, in `out`; without the floor of `score_pair`.
+    """Scores of record a with records lo..hi-1, to single precision, in `out`.
 
     Each of a's values and those near it are marked in the table, all records are looked up field by field, and the
     marks are taken off again.
@@ -253,12 +248,22 @@ def sample_scores_kernel(records, scorer, threshold, out):  # type: ignore[no-un
     return used
 
 
+@nb.njit(cache=True, nogil=True, inline="always")
+def _drawn(a, b, one_in):  # type: ignore[no-untyped-def]
+    """Whether the pair is the one of so many that stands for them all: by its hash, not by chance."""
+    h = (np.uint64(a) * np.uint64(0x9E3779B97F4A7C15)) ^ (np.uint64(b) * np.uint64(0xBF58476D1CE4E5B9))
+    h ^= h >> np.uint64(32)
+    h *= np.uint64(0x94D049BB133111EB)
+    return (h >> np.uint64(32)) % np.uint64(one_in) == 0
+
+
 @nb.njit(cache=True, nogil=True)
-def audit_kernel(lo, hi, records, scorer, threshold, out_record, out_other):  # type: ignore[no-untyped-def]
+def audit_kernel(lo, hi, records, scorer, threshold, faint, one_in, out_record, out_other):  # type: ignore[no-untyped-def]
     """Records lo..hi-1 of the sample against all N: the pairs whose evidence exceeds the threshold.
 
-    Fills (place in the sample, other record) and returns how many pairs there are; those beyond the buffers are only
-    counted.
+    Of those that are not above `faint` only one in so many is listed. Fills (place in the sample, or its complement for
+    a pair that stands for others as well; the other record) and returns how many pairs there are; those beyond the
+    buffers are only counted.
     """
     n = len(scorer.codes)
     table, scores = _others_table(scorer), np.empty(_TILE, np.float32)
@@ -271,9 +276,12 @@ def audit_kernel(lo, hi, records, scorer, threshold, out_record, out_other):  # 
             for b in range(begin, end):
                 if scores[b - begin] <= threshold - _ROUNDING or b == a:
                     continue
+                few = scores[b - begin] <= faint
+                if few and not _drawn(a, b, one_in):
+                    continue
                 if score_pair(min(a, b), max(a, b), scorer) > threshold:
                     if used < len(out_record):
-                        out_record[used] = i
+                        out_record[used] = ~i if few else i
                         out_other[used] = b
                     used += 1
     return used

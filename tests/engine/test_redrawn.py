@@ -50,6 +50,24 @@ def make_families(rng, n_twins, *, moving=0.0):
     return records, person
 
 
+def with_juniors(rng, n_juniors, *, moving, wrong_birthday):
+    """Families where a son has his father's name, and second records wrong in the birthday as often whoever moves."""
+    family = np.repeat(np.arange(N_FAMILIES), MEMBERS)
+    people, common = drawn(rng, len(family)), drawn(rng, N_FAMILIES)
+    people[:, [SURNAME, STREET, TOWN]] = common[family][:, [SURNAME, STREET, TOWN]]
+    fathers = np.arange(n_juniors) * MEMBERS
+    people[np.ix_(fathers + 1, [GIVEN, SEX])] = people[np.ix_(fathers, [GIVEN, SEX])]
+    again = rng.choice(len(people), len(people) // 2, replace=False)
+    person = np.concatenate([np.arange(len(people)), again])
+    codes, second = people[person], np.arange(len(people) + len(again)) >= len(people)
+    anew = drawn(rng, len(codes))
+    wrong = rng.random(codes.shape) < np.array([0.04, 0.01, 0.04, 0.02, 0.02, wrong_birthday])
+    codes = np.where(wrong & second[:, None], anew, codes)
+    moved = second & (rng.random(len(codes)) < moving)
+    codes[np.ix_(moved, [STREET, TOWN])] = anew[np.ix_(moved, [STREET, TOWN])]
+    return Records(np.ascontiguousarray(codes, np.int32), np.zeros(len(codes), np.int32), SIZES), person
+
+
 def relations_of(records):
     n_fields = records.n_fields
     prior = make_prior(records, "empirical", 0.1)
@@ -109,6 +127,33 @@ def test_where_no_twins_are_there_are_hardly_any(rng):
     relations = relations_of(records).relations
     n_pairs = records.n_records * (records.n_records - 1) / 2
     assert float(relations.odds[~relations.own].sum()) * n_pairs < 10
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+def test_a_son_of_his_fathers_name_is_told_by_those_who_moved(rng):
+    """No field goes with the birthday; but of those who moved hardly any has another one."""
+    n_juniors = 150
+    records, person = with_juniors(rng, n_juniors, moving=0.4, wrong_birthday=0.01)
+    found = relations_of(records)
+    relations, noise = found.relations, found.noise
+    assert BIRTHDAY in relations.redrawn
+    juniors = relations.redrawn == BIRTHDAY
+    a, b = built.all_pairs(records.n_records)
+    first, second = np.minimum(person[a], person[b]), np.maximum(person[a], person[b])
+    expected = int(((first % MEMBERS == 0) & (second == first + 1) & (first // MEMBERS < n_juniors)).sum())
+    assert float(relations.odds[juniors].sum()) * len(a) == pytest.approx(expected, rel=0.5)
+    # they live at one address, and differ in the birthday as strangers do
+    assert np.average(relations.levels[juniors][:, STREET, 0], weights=relations.odds[juniors]) > 0.8
+    assert (relations.levels[juniors][:, BIRTHDAY, 0] < 0.01).all()
+    mismatch = noise.share @ (noise.concentration / (1.0 + noise.concentration))
+    assert mismatch[BIRTHDAY] < 0.05
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+@pytest.mark.parametrize(("moving", "wrong_birthday"), [(0.4, 0.01), (0.4, 0.1), (0.0, 0.1)])
+def test_a_wrong_birthday_makes_no_son(rng, moving, wrong_birthday):
+    records, _ = with_juniors(rng, 0, moving=moving, wrong_birthday=wrong_birthday)
+    assert BIRTHDAY not in relations_of(records).relations.redrawn
 
 
 def test_what_depends_on_a_field():

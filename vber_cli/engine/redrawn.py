@@ -6,11 +6,15 @@ drawn anew. Such a relation has one parameter, its number: what it agrees in, it
 do. It is fitted together with the links' levels and all numbers, from the best structure without, and from that without
 the relations that agree as links do but for the field: they are the same twins with the wrong names among them. The
 levels of the other relations stay.
+
+Of a field that nothing goes with, a birth date, links say it that have changed something else as a whole. An error has
+no reason to be rarer in the records of who has moved. Where it is, those who differ in the field and share the rest,
+address and all, are relatives who share it too: a father and a son of one name. So where such a relation is tried all
+classes of links are made to be wrong in the field alike, with it and without.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +30,7 @@ _ROUNDS = 100
 _STILL = 0.03  # nats of likelihood that a round must gain for another
 _LEAST = 0.05  # of pairs that f is drawn anew in, how many are taken to differ in what depends on it
 _COMPARISONS = 20.0  # that the weak prior of each noise class is worth, in the levels of all classes together
+_CHANGED = 1.0  # α above which a class is mostly wrong in a field
 _ALIKE = 2  # telling fields that relatives share
 
 
@@ -33,7 +38,8 @@ _ALIKE = 2  # telling fields that relatives share
 class _State:
     """Levels of links (Q, F, 4) by noise class and of relations (C, F, 4); the (D,) fields that others have drawn anew.
 
-    And the numbers of links (Q,), relations (C,) and redrawn relations (D,).
+    And the numbers of links (Q,), relations (C,) and redrawn relations (D,). In `tied` fields all classes of links are
+    alike, and relations that have drawn them anew are like the `settled` classes (Q,), which have changed nothing.
     """
 
     link: FloatArray
@@ -42,6 +48,8 @@ class _State:
     n_link: FloatArray
     n_own: FloatArray
     n_anew: FloatArray
+    settled: np.ndarray
+    tied: tuple[int, ...] = ()
 
 
 def with_redrawn(
@@ -61,20 +69,23 @@ def with_redrawn(
         Of a relation that is not redrawn.
     """
     unrelated = pairs.model.unrelated
-    candidates = _candidates(pairs, relations, noise)
-    if not candidates:
+    candidates, lone = _candidates(pairs, relations, noise), _lone_candidates(pairs, noise)
+    if not candidates and not lone:
         return relations, noise
     alpha = noise.concentration[:, :, None]
     link = alpha * unrelated / (1.0 + alpha)
     link[:, :, :OTHER] += noise.levels / (1.0 + alpha)
     n_links = max(float(pairs.count @ pairs.anchor), 1.0)
     start = _State(
-        link, relations.levels, (), noise.share * n_links, np.maximum(relations.odds * n_pairs, 1e-3), np.zeros(0)
-    )
+        link, relations.levels, (), noise.share * n_links, np.maximum(relations.odds * n_pairs, 1e-3), np.zeros(0),
+        np.asarray((noise.concentration <= _CHANGED).all(axis=1)),
+    )  # fmt: skip
+    n_free = noise.n_classes - int(noise.changes.sum())
 
     def fitted(state: _State) -> tuple[_State, float]:
         found, likelihood = _fit(pairs, state, n_pairs)
         parameters = len(found.redrawn) + n_parameters * len(found.own)
+        parameters -= (n_free - 1) * sum(1 + int((unrelated[f, 1:OTHER] > 0).sum()) for f in found.tied)
         return found, likelihood - 0.5 * float(np.log(max(pairs.count.sum(), 2.0))) * parameters
 
     best, best_bic = fitted(start)
@@ -89,13 +100,20 @@ def with_redrawn(
             for found, bic in (fitted(without), fitted(begun)):
                 if bic > best_bic:
                     best, best_bic = found, bic
+    for f in lone:
+        begun = _begin_lone(pairs, replace(best, tied=(*best.tied, f)), f, n_pairs)
+        bic_without = fitted(replace(begun, redrawn=best.redrawn, n_anew=best.n_anew))[1]
+        found, bic = fitted(begun)
+        if bic > max(best_bic, bic_without):
+            best, best_bic = found, bic
     if not best.redrawn:
         return relations, noise
     share = best.n_link / best.n_link.sum()
     levels = np.concatenate([best.own, _anew(pairs, best)])
-    odds = np.concatenate([best.n_own, np.outer(best.n_anew, share).ravel()]) / n_pairs
+    odds = np.concatenate([best.n_own, _numbers_anew(best)]) / n_pairs
     kinds = np.concatenate([np.full(len(best.own), -1), np.repeat(np.array(best.redrawn), len(share))])
-    return Relations(odds, levels, kinds.astype(np.int64)), as_noise(best.link, share, noise.anew)
+    some = odds > 0.0
+    return Relations(odds[some], levels[some], kinds[some].astype(np.int64)), as_noise(best.link, share, noise.anew)
 
 
 def _without_doubles(pairs: AlikePairs, state: _State, f: int) -> _State | None:
@@ -117,7 +135,7 @@ def _candidates(pairs: AlikePairs, relations: Relations, noise: Noise) -> list[i
     move.
     """
     telling = telling_fields(pairs.model.unrelated)
-    changed = noise.concentration > 1.0
+    changed = noise.concentration > _CHANGED
     edges = pairs.model.tree
     out = []
     for f in np.unique(edges[:, 1]).tolist():
@@ -131,6 +149,19 @@ def _candidates(pairs: AlikePairs, relations: Relations, noise: Noise) -> list[i
         if telling[f] and not whole and (together or relatives):
             out.append(f)
     return out
+
+
+def _lone_candidates(pairs: AlikePairs, noise: Noise) -> list[int]:
+    """Telling fields that nothing goes with, where some links have changed telling fields that go together."""
+    telling = telling_fields(pairs.model.unrelated)
+    changed = noise.concentration > _CHANGED
+    edges = pairs.model.tree[telling[pairs.model.tree].all(axis=1)]
+    moved = bool((changed[:, edges[:, 0]] & changed[:, edges[:, 1]]).any())
+    if not moved or changed.any(axis=1).all():
+        return []
+    alone = telling & ~changed.any(axis=0)
+    alone[pairs.model.tree.ravel()] = False
+    return [int(f) for f in np.flatnonzero(alone)]
 
 
 def with_dependents(edges: LongArray, f: int) -> list[int]:
@@ -165,18 +196,38 @@ def _begin(pairs: AlikePairs, state: _State, f: int, n_pairs: float) -> _State:
     together = np.where(apart, 0.0, links.sum(axis=1))
     shown = np.stack([together @ (pairs.levels == level) for level in range(N_LEVELS)], axis=1)
     link = state.link.copy()
-    link[:, anew] = _link_levels(pairs, shown[None], ())[0][anew]
+    link[:, anew] = _link_levels(pairs, shown[None], replace(state, redrawn=()))[0][anew]
     differ = 1.0 - float(np.prod(1.0 - pairs.model.unrelated[children, OTHER]))
     n_redrawn = float(links[apart].sum()) / max(differ, _LEAST)
     n_anew = np.append(state.n_anew, max(n_redrawn, 1.0))
     return replace(state, link=link, redrawn=(*state.redrawn, f), n_anew=n_anew)
 
 
+def _begin_lone(pairs: AlikePairs, state: _State, f: int, n_pairs: float) -> _State:
+    """Where a relation begins that has only f drawn anew: with all settled links that differ in it.
+
+    Links are wrong in f as those are that have changed something.
+    """
+    q = len(state.link)
+    levels, number = _classes(pairs, state)
+    links = pairs.classes(number / n_pairs, levels, q).part[:, :q] * pairs.count[:, None]
+    differ = links[pairs.levels[:, f] == OTHER]
+    link = state.link.copy()
+    link[:, f] = np.average(link[~state.settled, f], axis=0, weights=state.n_link[~state.settled])
+    n_anew = np.append(state.n_anew, max(float(differ[:, state.settled].sum()), 1.0))
+    return replace(state, link=link, redrawn=(*state.redrawn, f), n_anew=n_anew)
+
+
+def _numbers_anew(state: _State) -> FloatArray:
+    """(D · Q,) numbers of the redrawn relations, by the class of links that they agree as."""
+    like = np.where(np.isin(state.redrawn, state.tied)[:, None], state.n_link * state.settled, state.n_link)
+    return np.asarray((state.n_anew[:, None] * like / like.sum(axis=1, keepdims=True)).ravel())
+
+
 def _classes(pairs: AlikePairs, state: _State) -> tuple[FloatArray, FloatArray]:
     """(Q + C + D · Q, F, 4) levels of all classes, the links first, and their numbers."""
     levels = np.concatenate([state.link, state.own, _anew(pairs, state)])
-    share = state.n_link / state.n_link.sum()
-    return levels, np.concatenate([state.n_link, state.n_own, np.outer(state.n_anew, share).ravel()])
+    return levels, np.concatenate([state.n_link, state.n_own, _numbers_anew(state)])
 
 
 def _fit(pairs: AlikePairs, state: _State, n_pairs: float) -> tuple[_State, float]:
@@ -191,19 +242,21 @@ def _fit(pairs: AlikePairs, state: _State, n_pairs: float) -> tuple[_State, floa
             break
         before = likelihood
         total = np.maximum(classes.number, 1e-3)
-        link = _link_levels(pairs, classes.shown[np.r_[:q, q + c : len(total)]], state.redrawn)
+        link = _link_levels(pairs, classes.shown[np.r_[:q, q + c : len(total)]], state)
         n_anew = total[q + c :].reshape(d, q).sum(axis=1)
         state = replace(state, link=link, n_link=total[:q], n_own=total[q : q + c], n_anew=n_anew)
     return state, before
 
 
-def _link_levels(pairs: AlikePairs, shown: FloatArray, redrawn: Sequence[int]) -> FloatArray:
+def _link_levels(pairs: AlikePairs, shown: FloatArray, state: _State) -> FloatArray:
     """(Q, F, 4) levels of links from the levels (Q + D · Q, F, 4) shown by them, and by those that are like them."""
     n_fields = pairs.levels.shape[1]
-    counts, *beside = np.split(shown, 1 + len(redrawn))
-    for f, like in zip(redrawn, beside, strict=True):
+    counts, *beside = np.split(shown, 1 + len(state.redrawn))
+    for f, like in zip(state.redrawn, beside, strict=True):
         kept = np.setdiff1d(np.arange(n_fields), with_dependents(pairs.model.tree, f))
         counts[:, kept] += like[:, kept]
+    tied = list(state.tied)
+    counts[:, tied] = counts[:, tied].sum(axis=0)
     overall = counts.sum(axis=0) + 1e-6
     counts += _COMPARISONS * overall / overall.sum(axis=1, keepdims=True)
     return np.asarray(counts / counts.sum(axis=2, keepdims=True))

@@ -219,14 +219,14 @@ def tree_ratio(case, r, levels):
 
 
 def same_but_for_noise(case, g, at):
-    """How probably unrelated records would show the same in g, had they not come to be at this level."""
+    """How probably unrelated records at this level in g would show the same, but for an error."""
     chance = case.unrelated[g, 0]
     if at > 3:
         return chance
     copied = case.noise.levels[:, g] / (1.0 + case.noise.concentration[:, g, None])
     erred = 1.0 - copied.sum(axis=1) if at == 3 else copied[:, at]
     both = chance * float(case.noise.share @ erred)
-    return both / (both + case.unrelated[g, at])
+    return min(both / max(case.unrelated[g, at], 1e-300), 1.0)
 
 
 def doubt_of(case, r, levels):

@@ -129,12 +129,15 @@ def _copies(noise: Noise, unrelated: FloatArray) -> FloatArray:
 
 
 def _hidden(noise: Noise, unrelated: FloatArray) -> FloatArray:
-    """`BlockModel.hidden`, by Bayes' rule from how often values are the same by chance and how often copies differ."""
+    """`BlockModel.hidden`, by Bayes' rule from how often values are the same by chance and how often copies differ.
+
+    Strangers' values are at a level for that reason or another: how often they are, `unrelated`, holds both.
+    """
     copied = (noise.share[:, None, None] * noise.levels / (1.0 + noise.concentration[:, :, None])).sum(axis=0)
     erred = np.column_stack([copied[:, 1:], 1.0 - copied.sum(axis=1)])
     same = unrelated[:, :1]
     both = same * erred
-    return np.column_stack([same, both / np.maximum(both + unrelated[:, 1:], 1e-300)])
+    return np.column_stack([same, np.minimum(both / np.maximum(unrelated[:, 1:], 1e-300), 1.0)])
 
 
 def with_noise(model: BlockModel, noise: Noise) -> BlockModel:

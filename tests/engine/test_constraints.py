@@ -374,6 +374,12 @@ def test_where_records_do_not_fit_it_is_said():
         fit_in(made, label, 3)
 
 
+def test_a_block_that_fits_nowhere_is_taken_apart():
+    """Of 0 and 1, 2 and 3, 4 and 5 the last two may join neither of the others together, but one each."""
+    made = decided.Rules((), ((0, 4), (2, 5), (1, 3)), np.zeros(6, np.int32), np.zeros(1, bool), False).made()
+    assert fit_in(made, np.array([0, 0, 1, 1, 2, 2], np.int32), 2).tolist() == [0, 0, 1, 1, 1, 0]
+
+
 @SEEDS
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_partition_of_units_is_cut_to_an_allowed_one(rng, kind):

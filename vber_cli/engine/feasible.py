@@ -41,23 +41,33 @@ def keep_apart(constraints: Constraints, label: IntArray) -> IntArray:
 def fit_in(constraints: Constraints, label: IntArray, n_individuals: int) -> IntArray:
     """(N,) int32: the K largest blocks with all others joined to the first of them that each may join.
 
+    A block that may join none is taken apart, and each of its units joins the first that it may.
+
     Raises
     ------
     TooFewIndividualsError
-        If some block may join none.
+        If some unit may join none.
     """
     out = relabel(label)
     size = np.bincount(out)
     rank = np.argsort(-size, kind="stable")
     kept = np.sort(rank[:n_individuals])
     everyone = np.arange(len(out), dtype=np.int32)
-    for k in rank[n_individuals:].tolist():
-        members = np.flatnonzero(out == k).astype(np.int32)
+
+    def placed(members: IntArray) -> bool:
+        """Join these records to the first block that they may."""
         barred = set()
         for r in members.tolist():
             barred |= set(out[constraints.standing(np.full(len(out), r, np.int32), everyone) < 0].tolist())
         to = next((j for j in kept.tolist() if j not in barred), None)
-        if to is None:
-            raise TooFewIndividualsError(n_individuals)
-        out[members] = to
+        if to is not None:
+            out[members] = to
+        return to is not None
+
+    for k in rank[n_individuals:].tolist():
+        members = np.flatnonzero(out == k).astype(np.int32)
+        if not placed(members):
+            lead = constraints.lead[members]
+            if not all(placed(members[lead == unit]) for unit in np.unique(lead)):
+                raise TooFewIndividualsError(n_individuals)
     return relabel(out)

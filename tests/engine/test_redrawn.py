@@ -22,6 +22,7 @@ from vber_cli.model.types import Records
 GIVEN, SEX, SURNAME, STREET, TOWN, BIRTHDAY = range(6)
 SIZES = np.array([80, 2, 150, 300, 25, 2000], np.int64)
 N_FAMILIES, MEMBERS = 350, 4
+WRONG = (0.1, 0.01, 0.04, 0.02, 0.02, 0.04)
 
 
 def drawn(rng, n):
@@ -31,41 +32,39 @@ def drawn(rng, n):
     return out
 
 
-def make_families(rng, n_twins, *, moving=0.0):
-    """Families, in some of which two were born on one day; a third of all people twice, a name in ten wrong then."""
+def make_families(rng, *, n_twins=0, n_juniors=0, moving=0.0, again=3, wrong=WRONG):
+    """Families, in some of which two were born on one day, or a son has his father's name.
+
+    One of `again` people has a second record. It is wrong in a field as often as `wrong` says, and of who has moved.
+    """
     family = np.repeat(np.arange(N_FAMILIES), MEMBERS)
     people, common = drawn(rng, len(family)), drawn(rng, N_FAMILIES)
     people[:, [SURNAME, STREET, TOWN]] = common[family][:, [SURNAME, STREET, TOWN]]
-    people[np.arange(n_twins) * MEMBERS + 1, BIRTHDAY] = people[np.arange(n_twins) * MEMBERS, BIRTHDAY]
-    again = rng.choice(len(people), len(people) // 3, replace=False)
-    person = np.concatenate([np.arange(len(people)), again])
-    codes = people[person]
+    first = np.arange(max(n_twins, n_juniors)) * MEMBERS
+    people[first[:n_twins] + 1, BIRTHDAY] = people[first[:n_twins], BIRTHDAY]
+    people[np.ix_(first[:n_juniors] + 1, [GIVEN, SEX])] = people[np.ix_(first[:n_juniors], [GIVEN, SEX])]
+    twice = rng.choice(len(people), len(people) // again, replace=False)
+    person = np.concatenate([np.arange(len(people)), twice])
+    codes, second = people[person], np.arange(len(people) + len(twice)) >= len(people)
     anew = drawn(rng, len(codes))
-    wrong = rng.random(codes.shape) < np.array([0.1, 0.01, 0.04, 0.02, 0.02, 0.04])
-    wrong[: len(people)] = False
-    codes = np.where(wrong, anew, codes)
-    moved = (rng.random(len(codes)) < moving) & (np.arange(len(codes)) >= len(people))
+    codes = np.where((rng.random(codes.shape) < np.array(wrong)) & second[:, None], anew, codes)
+    moved = second & (rng.random(len(codes)) < moving)
     codes[np.ix_(moved, [STREET, TOWN])] = anew[np.ix_(moved, [STREET, TOWN])]
     records = Records(np.ascontiguousarray(codes, np.int32), np.zeros(len(codes), np.int32), SIZES)
     return records, person
 
 
 def with_juniors(rng, n_juniors, *, moving, wrong_birthday):
-    """Families where a son has his father's name, and second records wrong in the birthday as often whoever moves."""
-    family = np.repeat(np.arange(N_FAMILIES), MEMBERS)
-    people, common = drawn(rng, len(family)), drawn(rng, N_FAMILIES)
-    people[:, [SURNAME, STREET, TOWN]] = common[family][:, [SURNAME, STREET, TOWN]]
-    fathers = np.arange(n_juniors) * MEMBERS
-    people[np.ix_(fathers + 1, [GIVEN, SEX])] = people[np.ix_(fathers, [GIVEN, SEX])]
-    again = rng.choice(len(people), len(people) // 2, replace=False)
-    person = np.concatenate([np.arange(len(people)), again])
-    codes, second = people[person], np.arange(len(people) + len(again)) >= len(people)
-    anew = drawn(rng, len(codes))
-    wrong = rng.random(codes.shape) < np.array([0.04, 0.01, 0.04, 0.02, 0.02, wrong_birthday])
-    codes = np.where(wrong & second[:, None], anew, codes)
-    moved = second & (rng.random(len(codes)) < moving)
-    codes[np.ix_(moved, [STREET, TOWN])] = anew[np.ix_(moved, [STREET, TOWN])]
-    return Records(np.ascontiguousarray(codes, np.int32), np.zeros(len(codes), np.int32), SIZES), person
+    """Such families, half of the people twice, and birthdays wrong as often whoever moves."""
+    wrong = (0.04, 0.01, 0.04, 0.02, 0.02, wrong_birthday)
+    return make_families(rng, n_juniors=n_juniors, moving=moving, again=2, wrong=wrong)
+
+
+def n_pairs_of(person, n_families):
+    """Pairs of records of the first two of each of so many families."""
+    a, b = built.all_pairs(len(person))
+    first, second = np.minimum(person[a], person[b]), np.maximum(person[a], person[b])
+    return int(((first % MEMBERS == 0) & (second == first + 1) & (first // MEMBERS < n_families)).sum())
 
 
 def relations_of(records):
@@ -88,19 +87,15 @@ def relations_of(records):
 @pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
 def test_twins_are_found_by_their_sex(rng):
     n_twins = 150
-    records, person = make_families(rng, n_twins)
+    records, person = make_families(rng, n_twins=n_twins)
     found = relations_of(records)
     relations, noise = found.relations, found.noise
     assert set(relations.redrawn[relations.redrawn >= 0]) == {GIVEN}
     twins = relations.redrawn == GIVEN
     assert twins.sum() == noise.n_classes
     # pairs of records of twins who were given different names
-    a, b = built.all_pairs(records.n_records)
-    first, second = np.minimum(person[a], person[b]), np.maximum(person[a], person[b])
-    pair_of_twins = (first % MEMBERS == 0) & (second == first + 1) & (first // MEMBERS < n_twins)
-    expected = int(pair_of_twins.sum())
-    number = float(relations.odds[twins].sum()) * len(a)
-    assert number == pytest.approx(expected, rel=0.4)
+    number = float(relations.odds[twins].sum()) * records.n_records * (records.n_records - 1) / 2
+    assert number == pytest.approx(n_pairs_of(person, n_twins), rel=0.4)
     # a wrong given name stays what one record in ten of the second ones has, with the right sex
     mismatch = noise.share @ (noise.concentration / (1.0 + noise.concentration))
     assert mismatch[GIVEN] == pytest.approx(0.1, abs=0.06)
@@ -115,7 +110,7 @@ def test_twins_are_found_by_their_sex(rng):
 @pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
 def test_who_moves_is_not_a_namesake_of_oneself(rng):
     """Street and town change together in a quarter of the second records, as if drawn anew."""
-    records, _ = make_families(rng, 0, moving=0.25)
+    records, _ = make_families(rng, moving=0.25)
     redrawn = relations_of(records).relations.redrawn
     assert STREET not in redrawn
     assert TOWN not in redrawn
@@ -123,7 +118,7 @@ def test_who_moves_is_not_a_namesake_of_oneself(rng):
 
 @pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
 def test_where_no_twins_are_there_are_hardly_any(rng):
-    records, _ = make_families(rng, 0)
+    records, _ = make_families(rng)
     relations = relations_of(records).relations
     n_pairs = records.n_records * (records.n_records - 1) / 2
     assert float(relations.odds[~relations.own].sum()) * n_pairs < 10
@@ -138,10 +133,8 @@ def test_a_son_of_his_fathers_name_is_told_by_those_who_moved(rng):
     relations, noise = found.relations, found.noise
     assert BIRTHDAY in relations.redrawn
     juniors = relations.redrawn == BIRTHDAY
-    a, b = built.all_pairs(records.n_records)
-    first, second = np.minimum(person[a], person[b]), np.maximum(person[a], person[b])
-    expected = int(((first % MEMBERS == 0) & (second == first + 1) & (first // MEMBERS < n_juniors)).sum())
-    assert float(relations.odds[juniors].sum()) * len(a) == pytest.approx(expected, rel=0.5)
+    number = float(relations.odds[juniors].sum()) * records.n_records * (records.n_records - 1) / 2
+    assert number == pytest.approx(n_pairs_of(person, n_juniors), rel=0.5)
     # they live at one address, and differ in the birthday as strangers do
     assert np.average(relations.levels[juniors][:, STREET, 0], weights=relations.odds[juniors]) > 0.8
     assert (relations.levels[juniors][:, BIRTHDAY, 0] < 0.01).all()

@@ -187,9 +187,7 @@ def _begin(pairs: AlikePairs, state: _State, f: int, n_pairs: float) -> _State:
 
     They show how many there are, with those who differ in f alone, and what the links' levels there are without them.
     """
-    q = len(state.link)
-    levels, number = _classes(pairs, state)
-    links = pairs.classes(number / n_pairs, levels, q).part[:, :q] * pairs.count[:, None]
+    links = _links(pairs, state, n_pairs)
     children = [g for g in with_dependents(pairs.model.tree, f) if g != f]
     apart = (pairs.levels[:, f] == OTHER) & (pairs.levels[:, children] == OTHER).any(axis=1)
     anew = [f, *children]
@@ -208,14 +206,18 @@ def _begin_lone(pairs: AlikePairs, state: _State, f: int, n_pairs: float) -> _St
 
     Links are wrong in f as those are that have changed something.
     """
-    q = len(state.link)
-    levels, number = _classes(pairs, state)
-    links = pairs.classes(number / n_pairs, levels, q).part[:, :q] * pairs.count[:, None]
-    differ = links[pairs.levels[:, f] == OTHER]
+    differ = _links(pairs, state, n_pairs)[pairs.levels[:, f] == OTHER]
     link = state.link.copy()
     link[:, f] = np.average(link[~state.settled, f], axis=0, weights=state.n_link[~state.settled])
     n_anew = np.append(state.n_anew, max(float(differ[:, state.settled].sum()), 1.0))
     return replace(state, link=link, redrawn=(*state.redrawn, f), n_anew=n_anew)
+
+
+def _links(pairs: AlikePairs, state: _State, n_pairs: float) -> FloatArray:
+    """(P, Q) how many of the pairs that each stands for are links, by noise class."""
+    q = len(state.link)
+    levels, number = _classes(pairs, state)
+    return np.asarray(pairs.classes(number / n_pairs, levels, q).part[:, :q] * pairs.count[:, None])
 
 
 def _numbers_anew(state: _State) -> FloatArray:

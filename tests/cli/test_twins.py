@@ -23,7 +23,7 @@ def are_twins(one, other):
 def merged(vber, tmp_path_factory):
     """The result, the person and the sex of each record, and the file."""
     folder = tmp_path_factory.mktemp("twins")
-    records, person = make_families(np.random.default_rng(4), TWINS)
+    records, person = make_families(np.random.default_rng(4), n_twins=TWINS)
     rows = [
         [str(r), *(f"{field[0]}{value:05d}" for field, value in zip(FIELDS, row, strict=True))]
         for r, row in enumerate(records.codes.tolist())

@@ -12,6 +12,7 @@ the mean over the earlier records of log(1 + Σ_c odds_c LR_c), with LR_c of the
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -72,7 +73,37 @@ class Case:
         return out
 
     @cached_property
+    def right(self):
+        """How much likelier than others each record's own value is to be written as it is meant; 1 where missing."""
+        out = np.ones(self.codes.shape)
+        for f, column in enumerate(self.codes.T.tolist()):
+            seen = Counter(v for v in column if v >= 0)
+            beside = {v for v in seen for w in seen if v != w and level_of(self, f, v, w) in {1, 2} and seen[w] > 4}
+            once, few = [v for v in seen if seen[v] == 1], [v for v in seen if 2 <= seen[v] <= 4]
+            suspect = beside & set(once)
+            if not suspect:
+                continue
+            p = (len(beside & set(few)) + 1) / (len(few) + 2)
+            same = sum(s * levels[f, 0] for s, levels in zip(self.noise.share, self.noise.levels, strict=True))
+            wrong = min(
+                (len(suspect) - p * len(once)) / max(1 - p, 0.05),
+                len(once) - 3 * sum(n == 2 for n in seen.values()),
+                (1 - min(same, 1.0) ** 0.5) * sum(seen.values()),
+                0.95 * len(suspect),
+            )
+            if wrong > 0:
+                for r, v in enumerate(column):
+                    if v >= 0:
+                        out[r, f] = (1 - (v in suspect) * wrong / len(suspect)) / (1 - wrong / sum(seen.values()))
+        return out
+
+    @property
     def theta(self):
+        """θ of every record's own value over how likely it is to be right, 1 where it is missing."""
+        return self.plain_theta / self.right
+
+    @cached_property
+    def plain_theta(self):
         """θ of every record's own value, 1 where it is missing."""
         out = np.ones(self.codes.shape)
         for r in range(self.n):
@@ -84,7 +115,7 @@ class Case:
     @cached_property
     def theta_given(self):
         """The same given the value of the field's parent: (n_uv + κ θ) / (n_u + κ), n counting individuals."""
-        out = self.theta.copy()
+        out = self.plain_theta.copy()
         for r in range(self.n):
             for f, g in enumerate(self.dependence.parent):
                 v, u = self.codes[r, f], self.codes[r, g]
@@ -97,7 +128,22 @@ class Case:
                         n_u += share
                         n_uv += share * (self.codes[s, f] == v)
                 kappa = self.dependence.strength[f]
-                out[r, f] = (n_uv + kappa * self.theta[r, f]) / (n_u + kappa)
+                out[r, f] = (n_uv + kappa * self.plain_theta[r, f]) / (n_u + kappa)
+        return out / self.right
+
+    @cached_property
+    def hidden(self):
+        """(F, 4) how probably unrelated records at a level (0: missing) would show the same, but for an error."""
+        out = np.zeros((self.records.n_fields, 4))
+        for g in range(len(out)):
+            out[g, 0] = chance = self.unrelated[g, 0]
+            copied = self.noise.levels[:, g] / (1.0 + self.noise.concentration[:, g, None])
+            for at in (1, 2, 3):
+                erred = 1.0 - copied.sum(axis=1) if at == 3 else copied[:, at]
+                both = chance * float(self.noise.share @ erred)
+                out[g, at] = min(both / max(self.unrelated[g, at], 1e-300), 1.0)
+                if len(self.dependence.hidden):
+                    out[g, at] = self.dependence.hidden[g, at - 1]
         return out
 
     @cached_property
@@ -120,7 +166,8 @@ class Case:
         """The same with some parts replaced; noise changes nothing that is looked up once."""
         out = replace(self, **changes)
         if set(changes) == {"noise"}:
-            assert len(self.levels) == len(self.theta_given)
+            assert len(self.levels) == len(self.theta_given) == len(self.right)
+            assert len(self.hidden) == self.records.n_fields
             assert len(self.unrelated) == self.records.n_fields
             out.__dict__.update(self.__dict__ | changes)
         return out
@@ -180,6 +227,9 @@ def make_case(rng, n, kind, n_classes=1, parts=()):
             np.zeros(3),
             rng.uniform(0.2, 1.0, n) if rng.random() < 0.5 else np.zeros(0),
         )
+        counted = rng.spawn(1)[0]
+        if counted.random() < 0.7:
+            dependence = replace(dependence, hidden=counted.random((3, 3)), apart=counted.uniform(0.1, 5.0, (3, 3)))
     return Case(records, prior, noise, NEAR if "near" in parts else {}, relations, dependence)
 
 
@@ -211,22 +261,13 @@ def tree_ratio(case, r, levels):
             if at == 0:
                 value = case.theta_given[r, f] if levels[g] == 0 else tree.levels[f, 0]
                 same *= value / case.theta[r, f]
+                if len(tree.apart) and 0 < levels[g] < 4:
+                    other *= tree.apart[f, levels[g] - 1]
             else:
                 same *= tree.levels[f, at] / case.unrelated[f, at]
-        share = 1.0 if levels[g] == 0 else same_but_for_noise(case, g, levels[g])
+        share = 1.0 if levels[g] == 0 else case.hidden[g, levels[g] if levels[g] < 4 else 0]
         ratio *= share * same + (1.0 - share) * other
     return ratio
-
-
-def same_but_for_noise(case, g, at):
-    """How probably unrelated records at this level in g would show the same, but for an error."""
-    chance = case.unrelated[g, 0]
-    if at > 3:
-        return chance
-    copied = case.noise.levels[:, g] / (1.0 + case.noise.concentration[:, g, None])
-    erred = 1.0 - copied.sum(axis=1) if at == 3 else copied[:, at]
-    both = chance * float(case.noise.share @ erred)
-    return min(both / max(case.unrelated[g, at], 1e-300), 1.0)
 
 
 def doubt_of(case, r, levels):

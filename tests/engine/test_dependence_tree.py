@@ -35,14 +35,17 @@ def make_people(rng, in_places):
     return Records(np.ascontiguousarray(codes, np.int32), np.zeros(len(codes), np.int32), SIZES), who
 
 
-def learned(records, seed=0):
-    """The anchor, with candidates that share two fields or more."""
+def learned(records, seed=0, near=None):
+    """The anchor, with candidates that share two fields or more; `near` has pairs of values, numbered through."""
     prior = make_prior(records, "empirical")
     n_fields = records.n_fields
+    similar = SimilarValues.none(prior.value_ptr)
+    if near is not None:
+        similar = SimilarValues.of(prior.value_ptr, *near, np.ones(len(near[0]), np.int8))
     evidence = Evidence(
         prior,
         Noise.single(prior.concentration),
-        SimilarValues.none(prior.value_ptr),
+        similar,
         Relations.none(n_fields),
         Dependence.none(n_fields),
     )
@@ -51,6 +54,7 @@ def learned(records, seed=0):
     same = sum((column[a] == column[b]) & (column[a] >= 0) for column in records.codes.T)
     a, b = a[same >= 2], b[same >= 2]
     possible = np.tile([True, False, False, True], (n_fields, 1))
+    possible[:, 1] = model.unrelated[:, 1] > 0
     levels = pair_levels(model, a, b)
     found = learn_tree(records, evidence, b, a, levels, possible, Occupancy(records.n_records), seed)
     return found, a, b
@@ -179,3 +183,41 @@ def test_places_are_found_where_nothing_else_tells_much(rng):
     assert frozenset((0, 1)) in ends
     assert len(ends) == 2
     assert all(max(edge) <= 2 for edge in ends)
+
+
+def misspelt_places(rng, misspelt, neighbours):
+    """People of postcodes, each of one town and one state, and near pairs of postcodes, numbered through.
+
+    So many postcodes are misspelt, each in a way of its own. Next postcodes of one state are near each other too, if
+    there are `neighbours`.
+    """
+    given, surname, day, n_codes = 60, 200, 365, 80
+    people = np.stack([rng.integers(0, size, N_PEOPLE) for size in (given, surname, day, n_codes)], axis=1)
+    town, state = rng.permutation(n_codes) % 40, np.arange(n_codes) // 10
+    codes = np.column_stack([people, town[people[:, 3]], state[people[:, 3]]])
+    codes[:, 3] += n_codes * (rng.random(N_PEOPLE) < misspelt)
+    sizes = np.array([given, surname, day, 2 * n_codes, 40, 8], np.int64)
+    first = given + surname + day
+    one, other = np.arange(n_codes), n_codes + np.arange(n_codes)
+    if neighbours:
+        inside = one[one % 10 < 9]
+        one, other = np.append(one, inside), np.append(other, inside + 1)
+    records = Records(np.ascontiguousarray(codes, np.int32), np.zeros(N_PEOPLE, np.int32), sizes)
+    return records, (first + one, first + other)
+
+
+def learned_places(rng, **options):
+    records, near = misspelt_places(rng, **options)
+    return learned(records, near=near)[0].dependence
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)
+def test_near_values_of_strangers_hide_the_same_as_their_children_say(rng):
+    tree = learned_places(rng, misspelt=0.1, neighbours=False)
+    assert tree.hidden[3, 0] > 0.7
+    # nine in ten near postcodes are next ones, of the same state and another town
+    tree = learned_places(rng, misspelt=0.01, neighbours=True)
+    assert tree.hidden[3, 0] < 0.2
+    state = 5
+    assert tree.parent[state] == 3
+    assert tree.apart[state, 0] > 4.0  # of eight states

@@ -25,7 +25,7 @@ def log_labellings(n_individuals, n):
 def naive_bound(case, n_individuals, label):
     """log p(x, partition | K) with all labellings counted: Σ weights, θ of every value, −N log K, log K! / (K − n)!."""
     blocks = naive.blocks_of(label)
-    total = sum(naive.block_weight(case, block) for block in blocks) + np.log(case.theta).sum()
+    total = sum(naive.block_weight(case, block) for block in blocks) + np.log(case.plain_theta).sum()
     return total - case.n * np.log(n_individuals) + log_labellings(n_individuals, len(blocks))
 
 

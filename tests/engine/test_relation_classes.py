@@ -187,8 +187,9 @@ def test_the_anchored_noise_is_of_three_qualities(rng):
     after = block_model(records, Evidence(prior, exactly, rest[0], Relations.none(5), rest[1]))
     made = without_relations(before, exactly)
     assert made.constraints is after.constraints
-    for ours, theirs in zip(made[:-1], after[:-1], strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    for name, ours, theirs in zip(made._fields[:-1], made[:-1], after[:-1], strict=True):
+        if name != "hidden":  # of use with a tree only
+            np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)

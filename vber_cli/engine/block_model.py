@@ -10,10 +10,11 @@ import numpy as np
 from vber_cli.model.constraints import NO_CONSTRAINTS, Constraints
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
-from vber_cli.model.prior import Prior
+from vber_cli.model.prior import Prior, value_counts
 from vber_cli.model.prior_kernels import record_theta_kernel
 from vber_cli.model.relations import Relations
-from vber_cli.model.similar import CLOSE, OTHER, SimilarValues
+from vber_cli.model.similar import CLOSE, N_LEVELS, OTHER, SimilarValues
+from vber_cli.model.spelling import spelt_right
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 
@@ -23,7 +24,10 @@ class BlockModel(NamedTuple):
     Attributes
     ----------
     codes, theta
-        (N, F) int32 and float64: each record's values, and θ of them (1 where missing).
+        (N, F) int32 and float64: each record's values, and θ of them over how much likelier than others they are to be
+        written as they are meant (`model.spelling`; 1 where missing).
+    log_theta
+        Σ log θ over all values: the log probability of the records, were they all of different individuals.
     alpha, copy, share
         (Q, F), (Q, F, 3) and (Q,) float64: α; the weight of a copy at level 0 (to be divided by θ), 1 and 2 (already
         divided by how often unrelated values are so near); the classes' shares.
@@ -33,10 +37,12 @@ class BlockModel(NamedTuple):
         (C,) and (C, F, 4) float64: pairs of each relation per unrelated pair; their levels.
     tree, theta_given, unrelated_given
         (E, 2) int64, (N, E) and (F, 4) float64: the fields that have a parent, and the parent, by parents; θ of each
-        record's value given the parent's value, and the levels, where the parents are identical.
-    hidden
-        (F, 4) float64: how probably unrelated records whose values are at a level, or at 0 missing, would show the same
-        value but for an error or a gap.
+        record's value given the parent's value (over the same as `theta`), and the levels, where the parents are
+        identical.
+    hidden, apart
+        (F, 4) float64 each: how probably unrelated records whose values are at a level, or at 0 missing, would show the
+        same value but for an error or a gap; and how many times likelier than by chance such records, where they would
+        not, are identical in the field if its parent is at a level.
     database, tilt
         (N,) int32 and (D,) float64: each record's database, and the log factor of a further record of one individual in
         it (`model.presence`); an empty tilt is no tilt.
@@ -50,6 +56,7 @@ class BlockModel(NamedTuple):
 
     codes: IntArray
     theta: FloatArray
+    log_theta: float
     alpha: FloatArray
     copy: FloatArray
     share: FloatArray
@@ -60,6 +67,7 @@ class BlockModel(NamedTuple):
     theta_given: FloatArray
     unrelated_given: FloatArray
     hidden: FloatArray
+    apart: FloatArray
     database: IntArray
     tilt: FloatArray
     value_ptr: LongArray
@@ -128,49 +136,68 @@ def _copies(noise: Noise, unrelated: FloatArray) -> FloatArray:
     return copy
 
 
-def _hidden(noise: Noise, unrelated: FloatArray) -> FloatArray:
-    """`BlockModel.hidden`, by Bayes' rule from how often values are the same by chance and how often copies differ.
+def _hidden(evidence: Evidence, unrelated: FloatArray) -> FloatArray:
+    """`BlockModel.hidden`, as it was counted or else by Bayes' rule from how often values are the same by chance.
 
-    Strangers' values are at a level for that reason or another: how often they are, `unrelated`, holds both.
+    And from how often copies differ. Strangers' values are at a level for that reason or another: how often they are,
+    `unrelated`, holds both.
     """
+    same = unrelated[:, :1]
+    if len(evidence.dependence.hidden):
+        return np.column_stack([same, evidence.dependence.hidden])
+    noise = evidence.noise
     copied = (noise.share[:, None, None] * noise.levels / (1.0 + noise.concentration[:, :, None])).sum(axis=0)
     erred = np.column_stack([copied[:, 1:], 1.0 - copied.sum(axis=1)])
-    same = unrelated[:, :1]
     both = same * erred
     return np.column_stack([same, np.minimum(both / np.maximum(unrelated[:, 1:], 1e-300), 1.0)])
 
 
+def _apart(dependence: Dependence) -> FloatArray:
+    """`BlockModel.apart`: as it was counted, or 1."""
+    n_fields = len(dependence.parent)
+    counted = dependence.apart if len(dependence.apart) else np.ones((n_fields, N_LEVELS - 1))
+    return np.column_stack([np.ones(n_fields), counted])
+
+
 def with_noise(model: BlockModel, noise: Noise) -> BlockModel:
-    """The same model with other noise classes."""
+    """The same model with other noise classes; what strangers' values hide stays as it is."""
     return model._replace(
         alpha=noise.concentration,
         copy=_copies(noise, model.unrelated),
         share=noise.share,
-        hidden=_hidden(noise, model.unrelated),
     )
 
 
 def block_model(records: Records, evidence: Evidence) -> BlockModel:
     """The arrays of the full model."""
     unrelated = evidence.unrelated()
-    theta = record_theta(records, evidence.prior)
-    similar = evidence.similar
+    prior, similar, edges = evidence.prior, evidence.similar, evidence.dependence.edges
+    theta = record_theta(records, prior)
+    given = theta_given(records, evidence.dependence, theta)
+    log_theta = float(np.log(theta).sum())
+    if (similar.level > 0).any():
+        identical = evidence.noise.share @ evidence.noise.levels[:, :, 0]
+        right = spelt_right(value_counts(records, prior.value_ptr), identical, similar, prior.value_ptr)
+        plain, theta = theta, record_theta(records, prior.with_base(prior.base / right))
+        given *= theta[:, edges[:, 0]] / plain[:, edges[:, 0]]
     return BlockModel(
         records.codes,
         theta,
+        log_theta,
         evidence.noise.concentration,
         _copies(evidence.noise, unrelated),
         evidence.noise.share,
         unrelated,
         evidence.relations.odds,
         evidence.relations.levels,
-        evidence.dependence.edges,
-        theta_given(records, evidence.dependence, theta),
+        edges,
+        given,
         evidence.dependence.levels,
-        _hidden(evidence.noise, unrelated),
+        _hidden(evidence, unrelated),
+        _apart(evidence.dependence),
         records.db_of_record,
         evidence.tilt,
-        evidence.prior.value_ptr,
+        prior.value_ptr,
         similar.ptr,
         similar.value,
         similar.level,

@@ -40,6 +40,8 @@ _LEAST_GAIN = 0.01  # nats a pair
 _MISTAKEN = 0.05
 _PECULIAR, _PECULIAR_UNCHOSEN = 20.0, 4.0
 _MORE_ROUNDS = 3  # than there are fields
+_LEAST_APART = 0.02
+_HARDLY_OPEN = 1e-3  # share of a parent's values that hide nothing, of which less is not asked what it says
 # What is assumed of links: how many values are identical at first and at most, and at least, the comparisons that the
 # first is worth, and how the other values are divided among the levels.
 _IDENTICAL, _LEAST_IDENTICAL = 0.82, 0.5
@@ -68,11 +70,15 @@ class Anchor:
 
 @dataclass(frozen=True)
 class _Sharing:
-    """Pairs of records that share a field's value, their levels, and what lists say of them (+1, −1 or 0)."""
+    """Pairs of records that share a field's value.
+
+    Their levels, what lists say of them (+1, −1 or 0), and how many other records share the value.
+    """
 
     b: IntArray
     levels: np.ndarray
     standing: np.ndarray
+    others: FloatArray
 
 
 def learn_tree(
@@ -183,7 +189,8 @@ def _pairs_sharing(model: BlockModel, column: IntArray, rng: np.random.Generator
         chosen = rng.choice(len(x), _PAIRS_PER_FIELD, replace=False)
         x, y = x[chosen], y[chosen]
     a, b = np.minimum(x, y).astype(np.int32), np.maximum(x, y).astype(np.int32)
-    return _Sharing(b, pair_levels(model, a, b), model.constraints.listed(a, b))
+    others = np.bincount(column[seen])[column[a]] - 1.0
+    return _Sharing(b, pair_levels(model, a, b), model.constraints.listed(a, b), others)
 
 
 def _field_evidence(model: BlockModel, evidence: Evidence, pairs: _Sharing) -> FloatArray:
@@ -261,7 +268,53 @@ def _tree(
         if out.parent[f] < 0 and not _leads_to(out.parent, g, f):
             out.parent[f] = g
             out.strength[f], out.levels[f], out.gain[f] = strength, level, gain
-    return out
+    by_field = {g: (pairs, weight) for (g, pairs), weight in zip(enough.items(), evidences, strict=True)}
+    hidden, apart = _behind_others(model, out, by_field, log_new)
+    return replace(out, hidden=hidden, apart=apart)
+
+
+def _behind_others(
+    model: BlockModel, tree: Dependence, sharing: dict[int, tuple[_Sharing, FloatArray]], log_new: float
+) -> tuple[FloatArray, FloatArray]:
+    """`Dependence.hidden` and `apart`: what the children that strangers share say of their parents' values.
+
+    Of near values some are the same but for an error, and some only neighbours, as two postcodes of one town are. Where
+    all children are shared far oftener than by chance it is the first; what one of them is shared beyond that is the
+    second. What few pairs show is drawn to what `BlockModel.hidden` was, and to chance. `sharing` has for each field
+    pairs that share it, and their evidence by field.
+    """
+    top, bottom = np.zeros(model.hidden[:, 1:].shape), np.zeros(model.hidden[:, 1:].shape)
+    shown: dict[int, tuple[int, float, FloatArray, FloatArray]] = {}
+    for f, g in tree.edges.tolist():
+        if f not in sharing or g not in sharing:
+            continue
+        (where_same, n_same), (count, n) = (
+            _counts_apart(*sharing[given], of, log_new) for given, of in ((g, f), (f, g))
+        )
+        if min(n, n_same) < _ENOUGH:
+            continue
+        chance = max(float(model.unrelated[f, 0]), 1e-300)
+        ratio = max((where_same[0] / chance + _PRIOR_WEIGHT) / (n_same + _PRIOR_WEIGHT), 1.0 + 1e-6)
+        expected = n * model.unrelated[g, 1:]
+        times = (count[1:] + _PRIOR_WEIGHT * _times(model.hidden[g, 1:], ratio)) / (expected + _PRIOR_WEIGHT)
+        sure = (ratio - 1.0) ** 2 * (expected + _PRIOR_WEIGHT) / np.maximum(times, 1e-9)
+        top[g] += sure * np.clip((times - 1.0) / (ratio - 1.0), 0.0, 1.0)
+        bottom[g] += sure
+        shown[f] = g, ratio, count[1:], expected
+    hidden = np.where(bottom > 0.0, top / np.maximum(bottom, 1e-300), model.hidden[:, 1:])
+    apart = np.ones(hidden.shape)
+    for f, (g, ratio, count, expected) in shown.items():
+        times = (count + _PRIOR_WEIGHT * _times(hidden[g], ratio)) / (expected + _PRIOR_WEIGHT)
+        open_ = 1.0 - hidden[g]
+        rest = np.clip((times - hidden[g] * ratio) / np.maximum(open_, 1e-9), _LEAST_APART, ratio)
+        # where the parents are others altogether it depends on the value, of which this is the mean
+        apart[f, : OTHER - 1] = np.where(open_ > _HARDLY_OPEN, rest, 1.0)[: OTHER - 1]
+    return hidden, apart
+
+
+def _times(hidden: FloatArray, ratio: float) -> FloatArray:
+    """How many times likelier than by chance a child is the same if its parent is so as often as it is `hidden`."""
+    return 1.0 - hidden + hidden * ratio
 
 
 def _levels_apart(
@@ -273,13 +326,35 @@ def _levels_apart(
     name f nothing tells from strangers, would else make strangers share their names. `by_chance` (4,) is what is taken
     of few pairs.
     """
+    shown, apart = _apart_by_all(pairs, weight, f, log_new)
+    count = np.bincount(shown, weights=apart, minlength=N_LEVELS)[:N_LEVELS]
+    level = count + _PRIOR_WEIGHT * np.maximum(by_chance, 1e-6)
+    return level / level.sum(), len(shown)
+
+
+def _counts_apart(pairs: _Sharing, weight: FloatArray, f: int, log_new: float) -> tuple[FloatArray, float]:
+    """(4,) the same as counts, any pair of records as likely to be among them; and how many independent ones they are.
+
+    What many records share most pairs do, of whom no more have been drawn for each record than of rare values.
+    """
+    shown, apart = _apart_by_all(pairs, weight, f, log_new, pairs.others)
+    n = float(apart.sum() ** 2 / max((apart**2).sum(), 1e-300))
+    count = np.bincount(shown, weights=apart, minlength=N_LEVELS)[:N_LEVELS]
+    return np.asarray(count * (n / max(apart.sum(), 1e-300))), n
+
+
+def _apart_by_all(
+    pairs: _Sharing, weight: FloatArray, f: int, log_new: float, times: FloatArray | None = None
+) -> tuple[np.ndarray, FloatArray]:
+    """(C,) the levels in f of the pairs that are clearly different individuals by all other fields, and how far by all.
+
+    The latter `times` (P,) so much, if that is given.
+    """
     total = weight.sum(axis=1) - log_new
     clear = (total - weight[:, f] < _CLEAR_LOG_ODDS) & (pairs.standing == 0) | (pairs.standing < 0)
     clear &= pairs.levels[:, f] < N_LEVELS
     apart = np.where(pairs.standing[clear] < 0, 1.0, 1.0 / (1.0 + np.exp(np.clip(total[clear], -50.0, 50.0))))
-    count = np.bincount(pairs.levels[clear, f], weights=apart, minlength=N_LEVELS)[:N_LEVELS]
-    level = count + _PRIOR_WEIGHT * np.maximum(by_chance, 1e-6)
-    return level / level.sum(), int(clear.sum())
+    return pairs.levels[clear, f], apart if times is None else apart * times[clear]
 
 
 def _made_by_links(

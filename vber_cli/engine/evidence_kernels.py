@@ -79,7 +79,7 @@ def _evidence_kernel(lo, hi, b, levels, model, link, doubt):  # type: ignore[no-
         if len(model.relation_odds) > 0 or len(model.tree) > 0:
             theta, given = model.theta[b[i]], model.theta_given[b[i]]
             alike = tree_ratio(
-                levels[i], theta, given, model.tree, model.hidden, model.unrelated, model.unrelated_given
+                levels[i], theta, given, model.tree, model.hidden, model.apart, model.unrelated, model.unrelated_given
             )
             doubt[i] = doubt_of(
                 theta, levels[i], alike, model.relation_odds, model.relation_level, model.unrelated, gap
@@ -139,7 +139,7 @@ def _tree_kernel(b, levels, model, out):  # type: ignore[no-untyped-def]
                 shown[f] = levels[i, f]
                 ratio = tree_ratio(
                     shown, model.theta[b[i]], model.theta_given[b[i], begin:end], model.tree[begin:end], model.hidden,
-                    model.unrelated, model.unrelated_given,
+                    model.apart, model.unrelated, model.unrelated_given,
                 )  # fmt: skip
                 out[i, f] = math.log(ratio) - before
                 before = math.log(ratio)

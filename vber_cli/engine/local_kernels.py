@@ -74,28 +74,31 @@ def _related(odds, theta, levels, level_of, unrelated, gap):  # type: ignore[no-
 
 
 @leaf
-def tree_ratio(levels, theta, theta_given, tree, hidden, unrelated, unrelated_given):  # type: ignore[no-untyped-def]
+def tree_ratio(levels, theta, theta_given, tree, hidden, apart, unrelated, unrelated_given):  # type: ignore[no-untyped-def]
     """T: how much likelier levels (F,) of different individuals are by the tree than if fields were independent.
 
-    A parent that is not identical may be so but for an error or a gap, as probably as `hidden` says of its level.
+    A parent that is not identical may be so but for an error or a gap, as probably as `hidden` says of its level; if it
+    is not, its children are identical as much oftener than by chance as `apart` says of that.
     """
     ratio = 1.0
     e = 0
     while e < len(tree):
         g = tree[e, 1]
         seen = levels[g] == 0
-        children = 1.0
+        at = levels[g] if levels[g] < 4 else 0
+        children, others = 1.0, 1.0
         while e < len(tree) and tree[e, 1] == g:
             f = tree[e, 0]
             level = levels[f]
             if level == 0:
                 children *= (theta_given[e] if seen else unrelated_given[f, 0]) / theta[f]
+                others *= apart[f, at]
             elif level < 4:
                 children *= unrelated_given[f, level] / unrelated[f, level]
             e += 1
         if not seen:
-            share = hidden[g, levels[g] if levels[g] < 4 else 0]
-            children = 1.0 - share + share * children
+            share = hidden[g, at]
+            children = (1.0 - share) * others + share * children
         ratio *= children
     return ratio
 
@@ -159,6 +162,7 @@ def _doubt_in(  # type: ignore[no-untyped-def]
     theta_given,
     tree,
     hidden,
+    apart,
     odds,
     relation_level,
     unrelated,
@@ -171,7 +175,7 @@ def _doubt_in(  # type: ignore[no-untyped-def]
     """
     total = 0.0
     for p in range(n_members):
-        total += tree_ratio(levels[i, members[p]], theta, theta_given, tree, hidden, unrelated, unrelated_given)
+        total += tree_ratio(levels[i, members[p]], theta, theta_given, tree, hidden, apart, unrelated, unrelated_given)
     total /= n_members
     for c in range(len(odds)):
         for f in range(len(theta)):
@@ -237,6 +241,7 @@ def predictive(i, members, n_members, records, levels, model, work):  # type: ig
             model.theta_given[r],
             model.tree,
             model.hidden,
+            model.apart,
             model.relation_odds,
             model.relation_level,
             model.unrelated,

@@ -58,7 +58,7 @@ class PartitionBound:
         self._elbo, self._weight = np.zeros(n), np.zeros(n)
         blank = cavi.blank_records(records)
         self._n_blank = int((blank if placed is None else blank & ~placed).sum())
-        self._apart = float(np.sum(np.log(model.theta)))
+        self._apart = model.log_theta
 
     def of(self, label: IntArray) -> Weighed:
         """Weigh the partition `label` (N,), which has at most K blocks."""

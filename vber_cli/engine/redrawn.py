@@ -9,8 +9,8 @@ levels of the other relations stay.
 
 Of a field that nothing goes with, a birth date, links say it that have changed something else as a whole. An error has
 no reason to be rarer in the records of who has moved. Where it is, those who differ in the field and share the rest,
-address and all, are relatives who share it too: a father and a son of one name. So where such a relation is tried all
-classes of links are made to be wrong in the field alike, with it and without.
+address and all, are relatives who share it too: a father and a son of one name. So where such a relation is tried links
+that have changed something are made to be wrong in the field as the others are together, with it and without.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ _ALIKE = 2  # telling fields that relatives share
 class _State:
     """Levels of links (Q, F, 4) by noise class and of relations (C, F, 4); the (D,) fields that others have drawn anew.
 
-    And the numbers of links (Q,), relations (C,) and redrawn relations (D,). In `tied` fields all classes of links are
-    alike, and relations that have drawn them anew are like the `settled` classes (Q,), which have changed nothing.
+    And the numbers of links (Q,), relations (C,) and redrawn relations (D,). In `tied` fields the classes of links that
+    have changed something are as the `settled` classes (Q,), which have not, are together; relations that have drawn
+    such a field anew are like the settled ones.
     """
 
     link: FloatArray
@@ -80,12 +81,12 @@ def with_redrawn(
         link, relations.levels, (), noise.share * n_links, np.maximum(relations.odds * n_pairs, 1e-3), np.zeros(0),
         np.asarray((noise.concentration <= _CHANGED).all(axis=1)),
     )  # fmt: skip
-    n_free = noise.n_classes - int(noise.changes.sum())
+    n_moved = int((~start.settled & ~noise.changes).sum())
 
     def fitted(state: _State) -> tuple[_State, float]:
         found, likelihood = _fit(pairs, state, n_pairs)
         parameters = len(found.redrawn) + n_parameters * len(found.own)
-        parameters -= (n_free - 1) * sum(1 + int((unrelated[f, 1:OTHER] > 0).sum()) for f in found.tied)
+        parameters -= n_moved * sum(1 + int((unrelated[f, 1:OTHER] > 0).sum()) for f in found.tied)
         return found, likelihood - 0.5 * float(np.log(max(pairs.count.sum(), 2.0))) * parameters
 
     best, best_bic = fitted(start)
@@ -206,10 +207,14 @@ def _begin_lone(pairs: AlikePairs, state: _State, f: int, n_pairs: float) -> _St
 
     Links are wrong in f as those are that have changed something.
     """
+    settled = state.settled
     differ = _links(pairs, state, n_pairs)[pairs.levels[:, f] == OTHER]
     link = state.link.copy()
-    link[:, f] = np.average(link[~state.settled, f], axis=0, weights=state.n_link[~state.settled])
-    n_anew = np.append(state.n_anew, max(float(differ[:, state.settled].sum()), 1.0))
+    moved, usual = (np.average(link[of, f], axis=0, weights=state.n_link[of]) for of in (~settled, settled))
+    link[settled, f] *= moved / np.maximum(usual, 1e-12)
+    link[settled, f] /= link[settled, f].sum(axis=1, keepdims=True)
+    link[~settled, f] = moved
+    n_anew = np.append(state.n_anew, max(float(differ[:, settled].sum()), 1.0))
     return replace(state, link=link, redrawn=(*state.redrawn, f), n_anew=n_anew)
 
 
@@ -253,12 +258,18 @@ def _fit(pairs: AlikePairs, state: _State, n_pairs: float) -> tuple[_State, floa
 def _link_levels(pairs: AlikePairs, shown: FloatArray, state: _State) -> FloatArray:
     """(Q, F, 4) levels of links from the levels (Q + D · Q, F, 4) shown by them, and by those that are like them."""
     n_fields = pairs.levels.shape[1]
+    settled = state.settled
     counts, *beside = np.split(shown, 1 + len(state.redrawn))
     for f, like in zip(state.redrawn, beside, strict=True):
         kept = np.setdiff1d(np.arange(n_fields), with_dependents(pairs.model.tree, f))
         counts[:, kept] += like[:, kept]
-    tied = list(state.tied)
-    counts[:, tied] = counts[:, tied].sum(axis=0)
+    for f in state.tied:
+        # a link that has changed something is in this field as one of some settled class
+        like = state.n_link[settled, None] * state.link[settled, f]
+        counts[settled, f] += counts[~settled, f].sum(axis=0) * like / np.maximum(like.sum(axis=0), 1e-300)
     overall = counts.sum(axis=0) + 1e-6
     counts += _COMPARISONS * overall / overall.sum(axis=1, keepdims=True)
-    return np.asarray(counts / counts.sum(axis=2, keepdims=True))
+    out: FloatArray = counts / counts.sum(axis=2, keepdims=True)
+    for f in state.tied:
+        out[~settled, f] = np.average(out[settled, f], axis=0, weights=state.n_link[settled])
+    return out

@@ -29,6 +29,10 @@ class Dependence:
     drawn
         (N,) float64, how much of an individual each record stands for: one over the number of its records; empty where
         that is not known, and each record counts as one.
+    hidden, apart
+        (F, 3) float64 each, by the level 1, 2 or 3 of two different individuals' values: how often these hide the same
+        value, misspelt; and, by the level of the parent's values where they do not, how many times likelier than by
+        chance the field is identical. Empty where it was not counted.
     """
 
     parent: LongArray
@@ -36,6 +40,8 @@ class Dependence:
     levels: FloatArray
     gain: FloatArray
     drawn: FloatArray = field(default_factory=lambda: np.zeros(0))
+    hidden: FloatArray = field(default_factory=lambda: np.zeros((0, N_LEVELS - 1)))
+    apart: FloatArray = field(default_factory=lambda: np.zeros((0, N_LEVELS - 1)))
 
     @classmethod
     def none(cls, n_fields: int) -> Dependence:

@@ -252,7 +252,8 @@ class Explainer:
         levels = found.levels[i]
         notes = []
         if levels[f] == IDENTICAL:
-            notes.append(f"1 in {1.0 / float(self._model.theta[later, f]):,.0f}")
+            prior, code = self.stored.learned.evidence.prior, int(self._model.codes[later, f])
+            notes.append(f"1 in {1.0 / float(prior.base[prior.value_ptr[f] + code]):,.0f}")
         parent = int(self.stored.learned.evidence.dependence.parent[f])
         own, free = float(found.by_field[i, f]) / BIT, float(found.independent[i, f]) / BIT
         if parent >= 0 and levels[parent] == IDENTICAL and abs(own - free) > TELLING_BITS:

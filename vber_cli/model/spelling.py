@@ -36,11 +36,12 @@ def spelt_right(counts: FloatArray, identical: FloatArray, similar: SimilarValue
     identical
         (F,) how often copies are identical, where each of the two may be misspelt.
     similar, value_ptr
-        The similar values, and where each field's values begin.
+        The similar values, of which those that compare as identical count as one, and where each field's values begin.
     """
     out: FloatArray = np.ones(len(counts))
     value = np.repeat(np.arange(len(counts)), np.diff(similar.ptr))
     near = similar.level > 0
+    counts = counts + np.bincount(value[~near], counts[similar.value[~near]], minlength=len(counts))
     neighbour = np.zeros(len(counts))
     np.maximum.at(neighbour, value[near], counts[similar.value[near]])
     for f, (lo, hi) in enumerate(itertools.pairwise(value_ptr.tolist())):

@@ -77,7 +77,9 @@ class Case:
         """How much likelier than others each record's own value is to be written as it is meant; 1 where missing."""
         out = np.ones(self.codes.shape)
         for f, column in enumerate(self.codes.T.tolist()):
-            seen = Counter(v for v in column if v >= 0)
+            shown = Counter(v for v in column if v >= 0)
+            # spellings that compare as identical count as one
+            seen = {v: sum(n for w, n in shown.items() if level_of(self, f, v, w) == 0) for v in shown}
             beside = {v for v in seen for w in seen if v != w and level_of(self, f, v, w) in {1, 2} and seen[w] > 4}
             once, few = [v for v in seen if seen[v] == 1], [v for v in seen if 2 <= seen[v] <= 4]
             suspect = beside & set(once)
@@ -88,13 +90,13 @@ class Case:
             wrong = min(
                 (len(suspect) - p * len(once)) / max(1 - p, 0.05),
                 len(once) - 3 * sum(n == 2 for n in seen.values()),
-                (1 - min(same, 1.0) ** 0.5) * sum(seen.values()),
+                (1 - min(same, 1.0) ** 0.5) * sum(shown.values()),
                 0.95 * len(suspect),
             )
             if wrong > 0:
                 for r, v in enumerate(column):
                     if v >= 0:
-                        out[r, f] = (1 - (v in suspect) * wrong / len(suspect)) / (1 - wrong / sum(seen.values()))
+                        out[r, f] = (1 - (v in suspect) * wrong / len(suspect)) / (1 - wrong / sum(shown.values()))
         return out
 
     @property

@@ -9,11 +9,11 @@ from vber_cli.model.similar import SimilarValues
 from vber_cli.model.spelling import spelt_right
 
 
-def right_of(counts, near, identical, ends=None):
-    """Of one field, or of several that end there; `near` are pairs of values."""
+def right_of(counts, near, identical, ends=None, same=()):
+    """Of one field, or of several that end there; `near` are pairs of values, `same` those that compare as one."""
     ptr = np.array([0, *(ends or [len(counts)])], np.int64)
-    a, b = (np.array(side, np.int64) for side in zip(*near, strict=True)) if near else (np.zeros(0, np.int64),) * 2
-    similar = SimilarValues.of(ptr, a, b, np.ones(len(a), np.int8))
+    pairs = np.array([*near, *same], np.int64).reshape(-1, 2)
+    similar = SimilarValues.of(ptr, *pairs.T, np.array([1] * len(near) + [0] * len(same), np.int8))
     return spelt_right(np.array(counts, np.float64), np.array(identical, np.float64), similar, ptr)
 
 
@@ -70,6 +70,15 @@ def test_what_is_like_everything_is_no_misspelling():
     near = [(v, v + step) for step in range(1, 7) for v in range(4000 - step)]
     right = right_of(counts, near, [0.9])
     assert right == pytest.approx(1.0, abs=0.05)
+
+
+def test_another_spelling_of_a_frequent_name_is_none():
+    """Seen once beside a frequent name, but the same as another frequent one but for its case."""
+    counts, near = [100.0, 60.0, *np.ones(6)], [(0, v) for v in range(2, 8)]
+    right = right_of(counts, near, [0.8], same=[(1, 2)])
+    assert right[2] == right[1] == right[0] > 1.0
+    assert (right[3:] < 1.0).all()
+    assert np.array(counts) @ right == pytest.approx(sum(counts))
 
 
 def test_without_near_values_nothing_is_misspelt():

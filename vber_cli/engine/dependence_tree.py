@@ -40,8 +40,8 @@ _LEAST_GAIN = 0.01  # nats a pair
 _MISTAKEN = 0.05
 _PECULIAR, _PECULIAR_UNCHOSEN = 20.0, 4.0
 _MORE_ROUNDS = 3  # than there are fields
-_LEAST_APART = 0.02
-_HARDLY_OPEN = 1e-3  # share of a parent's values that hide nothing, of which less is not asked what it says
+_LEAST_APART = 0.02  # times that a child is identical as often as by chance
+_LEAST_NOT_HIDDEN = 1e-3  # share of the parents' near values; of fewer it is not asked how their children are
 # What is assumed of links: how many values are identical at first and at most, and at least, the comparisons that the
 # first is worth, and how the other values are divided among the levels.
 _IDENTICAL, _LEAST_IDENTICAL = 0.82, 0.5
@@ -305,10 +305,10 @@ def _behind_others(
     apart = np.ones(hidden.shape)
     for f, (g, ratio, count, expected) in shown.items():
         times = (count + _PRIOR_WEIGHT * _times(hidden[g], ratio)) / (expected + _PRIOR_WEIGHT)
-        open_ = 1.0 - hidden[g]
-        rest = np.clip((times - hidden[g] * ratio) / np.maximum(open_, 1e-9), _LEAST_APART, ratio)
+        not_hidden = 1.0 - hidden[g]
+        rest = np.clip((times - hidden[g] * ratio) / np.maximum(not_hidden, 1e-9), _LEAST_APART, ratio)
         # where the parents are others altogether it depends on the value, of which this is the mean
-        apart[f, : OTHER - 1] = np.where(open_ > _HARDLY_OPEN, rest, 1.0)[: OTHER - 1]
+        apart[f, : OTHER - 1] = np.where(not_hidden > _LEAST_NOT_HIDDEN, rest, 1.0)[: OTHER - 1]
     return hidden, apart
 
 

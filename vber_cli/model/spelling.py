@@ -41,11 +41,11 @@ def spelt_right(counts: FloatArray, identical: FloatArray, similar: SimilarValue
     out: FloatArray = np.ones(len(counts))
     value = np.repeat(np.arange(len(counts)), np.diff(similar.ptr))
     near = similar.level > 0
-    counts = counts + np.bincount(value[~near], counts[similar.value[~near]], minlength=len(counts))
+    as_one = counts + np.bincount(value[~near], counts[similar.value[~near]], minlength=len(counts))
     neighbour = np.zeros(len(counts))
-    np.maximum.at(neighbour, value[near], counts[similar.value[near]])
+    np.maximum.at(neighbour, value[near], as_one[similar.value[near]])
     for f, (lo, hi) in enumerate(itertools.pairwise(value_ptr.tolist())):
-        seen, beside = counts[lo:hi], neighbour[lo:hi] > _FEW
+        seen, beside, total = as_one[lo:hi], neighbour[lo:hi] > _FEW, float(counts[lo:hi].sum())
         once, few = seen == 1, (seen > 1) & (seen <= _FEW)
         suspect = once & beside
         if not suspect.any():
@@ -54,10 +54,10 @@ def spelt_right(counts: FloatArray, identical: FloatArray, similar: SimilarValue
         wrong = min(
             (suspect.sum() - by_chance * once.sum()) / max(1.0 - by_chance, 1.0 - _MOST),
             float(once.sum() - _ONCE_PER_TWICE * (seen == 2).sum()),
-            (1.0 - np.sqrt(min(float(identical[f]), 1.0))) * float(seen.sum()),
+            (1.0 - np.sqrt(min(float(identical[f]), 1.0))) * total,
             _MOST * float(suspect.sum()),
         )
         if wrong > 0.0:
             out[lo:hi][suspect] -= wrong / suspect.sum()
-            out[lo:hi] /= 1.0 - wrong / seen.sum()
+            out[lo:hi] /= 1.0 - wrong / total
     return out

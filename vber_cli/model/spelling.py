@@ -42,6 +42,7 @@ def spelt_right(counts: FloatArray, identical: FloatArray, similar: SimilarValue
     value = np.repeat(np.arange(len(counts)), np.diff(similar.ptr))
     near = similar.level > 0
     as_one = counts + np.bincount(value[~near], counts[similar.value[~near]], minlength=len(counts))
+    as_one[counts == 0] = 0.0  # nobody writes it so
     neighbour = np.zeros(len(counts))
     np.maximum.at(neighbour, value[near], as_one[similar.value[near]])
     for f, (lo, hi) in enumerate(itertools.pairwise(value_ptr.tolist())):

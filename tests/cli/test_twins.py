@@ -9,6 +9,9 @@ import pytest
 
 from tests.cli.merging import merge, write_rows
 from tests.engine.test_redrawn import MEMBERS, SEX, make_families
+from tests.results.test_explain import totals_checked
+from vber_cli.results.explain import Explainer
+from vber_cli.results.open_result import OpenResult
 
 FIELDS = ["given", "sex", "family", "street", "town", "birthday"]
 TWINS = 150
@@ -50,6 +53,13 @@ def test_twins_are_a_kind_of_relation(merged):
     assert probability[twins & by_sex].sum() < 0.1 * (pairs & apart).sum()
     assert probability[twins & ~by_sex].sum() < 0.6 * (pairs & ~apart).sum()
     assert probability[person[a] == person[b]].mean() > 0.8
+
+
+def test_what_is_explained_adds_up_over_several_relations(merged):
+    explainer = Explainer(OpenResult(merged[0].directory))
+    evidence = explainer.stored.learned.evidence
+    assert min(evidence.noise.n_classes, evidence.relations.n_classes) > 1
+    assert totals_checked(explainer) > 500
 
 
 def test_a_later_run_knows_of_them(vber, merged, tmp_path):

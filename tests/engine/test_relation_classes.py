@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.engine import built
-from vber_cli.engine import hyper, learn
+from vber_cli.engine import hyper, learn, relation_classes
 from vber_cli.engine.block_model import Evidence, block_model
 from vber_cli.engine.dependence_tree import learn_tree
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
@@ -101,6 +101,32 @@ def test_planted_relatives_are_found(rng):
     assert relations.odds[alike > 0.5].sum() * n_pairs == pytest.approx(related.sum(), rel=0.3)
     np.testing.assert_allclose(relations.levels.sum(axis=2), 1.0)
     assert np.all(relations.levels[:, :, 3].max(axis=1) >= 0.9 - 1e-9)  # each differs almost for certain somewhere
+
+
+@pytest.mark.parametrize(
+    ("bic", "best"),
+    [
+        ({0: 9.0, 1: 8.0, 2: 7.0, 4: 20.0, 8: 3.0, 12: 2.0}, 4),  # one and two are no better, and are not the end
+        ({0: 9.0, 1: 8.0, 2: 7.0, 4: 6.0}, 0),
+        ({0: 1.0, 1: 9.0, 2: 8.0, 4: 7.0}, 1),
+        ({0: 1.0, 1: 2.0, 2: 3.0, 4: 4.0, 8: 3.0, 12: 9.0}, 12),
+    ],
+)
+def test_the_search_ends_after_two_that_are_no_better_and_four_classes(rng, monkeypatch, bic, best):
+    """What is tried, and what is kept, by the BIC of each number of classes."""
+
+    def fit(_, level, possible, *__):
+        noise = anchored_noise(possible)
+        return relation_classes._Fit(Relations(np.full(len(level), 1e-6), level), noise, bic[len(level)], 0.0, False)
+
+    monkeypatch.setattr(relation_classes, "_fit", fit)
+    records, *_ = population(rng, 150, 3)
+    model, pairs, _, _ = begin(records)
+    nothing = np.zeros(len(pairs))
+    n_pairs = records.n_records * (records.n_records - 1) / 2
+    found = choose_structure(model, pairs.b, pairs.levels, nothing, nothing, possible_levels(model), n_pairs, [], 1)
+    assert found.bic == bic
+    assert found.relations.n_classes == best
 
 
 @pytest.mark.parametrize("rng", [1, 2, 3], indirect=True)

@@ -136,20 +136,21 @@ def _copies(noise: Noise, unrelated: FloatArray) -> FloatArray:
     return copy
 
 
-def _hidden(evidence: Evidence, unrelated: FloatArray) -> FloatArray:
-    """`BlockModel.hidden`, as it was counted or else by Bayes' rule from how often values are the same by chance.
+def hidden_by_noise(noise: Noise, unrelated: FloatArray) -> FloatArray:
+    """(F, 3) `Dependence.hidden` by Bayes' rule, from how often values are the same by chance and how often copies err.
 
-    And from how often copies differ. Strangers' values are at a level for that reason or another: how often they are,
-    `unrelated`, holds both.
+    Strangers' values are at a level for that reason or another: how often they are, `unrelated`, holds both.
     """
-    same = unrelated[:, :1]
-    if len(evidence.dependence.hidden):
-        return np.column_stack([same, evidence.dependence.hidden])
-    noise = evidence.noise
     copied = (noise.share[:, None, None] * noise.levels / (1.0 + noise.concentration[:, :, None])).sum(axis=0)
     erred = np.column_stack([copied[:, 1:], 1.0 - copied.sum(axis=1)])
-    both = same * erred
-    return np.column_stack([same, np.minimum(both / np.maximum(unrelated[:, 1:], 1e-300), 1.0)])
+    return np.asarray(np.minimum(unrelated[:, :1] * erred / np.maximum(unrelated[:, 1:], 1e-300), 1.0))
+
+
+def _hidden(evidence: Evidence, unrelated: FloatArray) -> FloatArray:
+    """`BlockModel.hidden`: as it was counted, or by the noise; a missing value is the same as often as by chance."""
+    counted = evidence.dependence.hidden
+    hidden = counted if len(counted) else hidden_by_noise(evidence.noise, unrelated)
+    return np.column_stack([unrelated[:, 0], hidden])
 
 
 def _apart(dependence: Dependence) -> FloatArray:

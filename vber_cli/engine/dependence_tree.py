@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vber_cli.engine.alike_pairs import telling_fields
-from vber_cli.engine.block_model import BlockModel, Evidence, block_model
+from vber_cli.engine.block_model import BlockModel, Evidence, block_model, hidden_by_noise
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels, tree_evidence
 from vber_cli.engine.hyper import learn_near
 from vber_cli.engine.noise_classes import as_noise
@@ -269,52 +269,71 @@ def _tree(
             out.parent[f] = g
             out.strength[f], out.levels[f], out.gain[f] = strength, level, gain
     by_field = {g: (pairs, weight) for (g, pairs), weight in zip(enough.items(), evidences, strict=True)}
-    hidden, apart = _behind_others(model, out, by_field, log_new)
+    assumed = hidden_by_noise(evidence.noise, model.unrelated)
+    hidden, apart = _behind_others(model, out, by_field, log_new, assumed)
     return replace(out, hidden=hidden, apart=apart)
 
 
 def _behind_others(
-    model: BlockModel, tree: Dependence, sharing: dict[int, tuple[_Sharing, FloatArray]], log_new: float
+    model: BlockModel,
+    tree: Dependence,
+    sharing: dict[int, tuple[_Sharing, FloatArray]],
+    log_new: float,
+    assumed: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """`Dependence.hidden` and `apart`: what the children that strangers share say of their parents' values.
 
     Of near values some are the same but for an error, and some only neighbours, as two postcodes of one town are. Where
     all children are shared far oftener than by chance it is the first; what one of them is shared beyond that is the
-    second. What few pairs show is drawn to what `BlockModel.hidden` was, and to chance. `sharing` has for each field
-    pairs that share it, and their evidence by field.
+    second. What few pairs show is drawn to what is `assumed` (F, 3) to be hidden, and to chance. `sharing` has for each
+    field pairs that share it, and their evidence by field.
     """
-    top, bottom = np.zeros(model.hidden[:, 1:].shape), np.zeros(model.hidden[:, 1:].shape)
-    shown: dict[int, tuple[int, float, FloatArray, FloatArray]] = {}
+    top, bottom = np.zeros(assumed.shape), np.zeros(assumed.shape)
+    shown: dict[int, tuple[int, _NearParents]] = {}
     for f, g in tree.edges.tolist():
         if f not in sharing or g not in sharing:
             continue
-        (where_same, n_same), (count, n) = (
-            _counts_apart(*sharing[given], of, log_new) for given, of in ((g, f), (f, g))
-        )
+        where_same, n_same = _counts_apart(*sharing[g], f, log_new)
+        count, n = _counts_apart(*sharing[f], g, log_new)
         if min(n, n_same) < _ENOUGH:
             continue
         chance = max(float(model.unrelated[f, 0]), 1e-300)
         ratio = max((where_same[0] / chance + _PRIOR_WEIGHT) / (n_same + _PRIOR_WEIGHT), 1.0 + 1e-6)
-        expected = n * model.unrelated[g, 1:]
-        times = (count[1:] + _PRIOR_WEIGHT * _times(model.hidden[g, 1:], ratio)) / (expected + _PRIOR_WEIGHT)
-        sure = (ratio - 1.0) ** 2 * (expected + _PRIOR_WEIGHT) / np.maximum(times, 1e-9)
+        pairs = _NearParents(count[1:], n * model.unrelated[g, 1:], ratio)
+        times = pairs.times(assumed[g])
+        sure = (ratio - 1.0) ** 2 * (pairs.by_chance + _PRIOR_WEIGHT) / np.maximum(times, 1e-9)
         top[g] += sure * np.clip((times - 1.0) / (ratio - 1.0), 0.0, 1.0)
         bottom[g] += sure
-        shown[f] = g, ratio, count[1:], expected
-    hidden = np.where(bottom > 0.0, top / np.maximum(bottom, 1e-300), model.hidden[:, 1:])
+        shown[f] = g, pairs
+    hidden = np.where(bottom > 0.0, top / np.maximum(bottom, 1e-300), assumed)
     apart = np.ones(hidden.shape)
-    for f, (g, ratio, count, expected) in shown.items():
-        times = (count + _PRIOR_WEIGHT * _times(hidden[g], ratio)) / (expected + _PRIOR_WEIGHT)
+    for f, (g, pairs) in shown.items():
         not_hidden = 1.0 - hidden[g]
-        rest = np.clip((times - hidden[g] * ratio) / np.maximum(not_hidden, 1e-9), _LEAST_APART, ratio)
+        rest = (pairs.times(hidden[g]) - hidden[g] * pairs.ratio) / np.maximum(not_hidden, 1e-9)
+        rest = np.where(not_hidden > _LEAST_NOT_HIDDEN, np.clip(rest, _LEAST_APART, pairs.ratio), 1.0)
         # where the parents are others altogether it depends on the value, of which this is the mean
-        apart[f, : OTHER - 1] = np.where(not_hidden > _LEAST_NOT_HIDDEN, rest, 1.0)[: OTHER - 1]
+        apart[f, : OTHER - 1] = rest[: OTHER - 1]
     return hidden, apart
 
 
-def _times(hidden: FloatArray, ratio: float) -> FloatArray:
-    """How many times likelier than by chance a child is the same if its parent is so as often as it is `hidden`."""
-    return 1.0 - hidden + hidden * ratio
+@dataclass(frozen=True)
+class _NearParents:
+    """Strangers that share a child: how many have parents at levels 1, 2 and 3 (3,), and how many would by chance.
+
+    And how many times likelier than by chance the child is the same where the parents are.
+    """
+
+    count: FloatArray
+    by_chance: FloatArray
+    ratio: float
+
+    def times(self, hidden: FloatArray) -> FloatArray:
+        """(3,) how many times likelier than by chance the child is the same, little changed if few pairs show it.
+
+        Then it is what follows from how often the parents hide (3,) the same value.
+        """
+        usual = 1.0 - hidden + hidden * self.ratio
+        return (self.count + _PRIOR_WEIGHT * usual) / (self.by_chance + _PRIOR_WEIGHT)
 
 
 def _levels_apart(

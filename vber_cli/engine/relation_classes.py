@@ -41,7 +41,9 @@ _SURE = 0.95  # links that noise is begun with: begun with less certain ones it 
 _MOST_LOST = 0.6  # of the anchor's sure links, that a structure may call relations
 _MORE_LOST = 0.08  # of them, that it may call relations beyond what the best with fewer classes does
 _LINKED = 0.5  # members of a class that the anchor calls links
-_PATIENCE = 2  # numbers of classes in turn without a better BIC, after which no more are tried
+# Numbers of classes in turn without a better BIC, after which no more are tried; but so many classes are tried in any
+# case. Where links have swallowed several kinds of relatives one class or two may free none of them.
+_PATIENCE, _TRIED_ALWAYS = 2, 4
 _MOST_ALIKE = 0.1  # strangers per record, that are alike in what a class of links has not drawn anew
 _CLEAR = 0.02  # a pair less probable than this is clearly no link
 # Pairs of what anchors relations are trained on, refit by refit: clear others, all but sure links, and all, for where
@@ -156,7 +158,7 @@ def choose_structure(
             best, since = found, 0
         else:
             since += 1
-        if since == _PATIENCE:
+        if since >= _PATIENCE and n_classes >= _TRIED_ALWAYS:
             break
     if best is None:
         raise ValueError("no structure was tried")

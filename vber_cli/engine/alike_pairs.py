@@ -106,7 +106,12 @@ class AlikePairs:
 
 def telling_fields(unrelated: FloatArray) -> np.ndarray:
     """(F,) bool: fields whose values different individuals hardly ever share, by `unrelated` (F, 4)."""
-    return np.asarray(-np.log(np.maximum(unrelated[:, 0], 1e-300)) > _TELLING)
+    return collision_entropy(unrelated) > _TELLING
+
+
+def collision_entropy(unrelated: FloatArray) -> FloatArray:
+    """(F,) nats that identical values of a field tell, by `unrelated` (F, 4)."""
+    return np.asarray(-np.log(np.maximum(unrelated[:, 0], 1e-300)))
 
 
 def alike_pairs(

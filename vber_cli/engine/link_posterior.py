@@ -30,7 +30,7 @@ from vber_cli.engine.learn import (
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.noise_posterior import HyperDraw, draw_noises
 from vber_cli.engine.partition_kernels import MAX_EXACT
-from vber_cli.engine.posterior import Chains, Expectation, expect, log_weights_by_blocks, tiny_posterior
+from vber_cli.engine.posterior import Chains, Expectation, expect, log_weights_by_blocks, sweep_steps, tiny_posterior
 from vber_cli.engine.unit_kernels import IMPOSSIBLE
 from vber_cli.engine.weak_pairs import add_weak_pairs, find_joins
 from vber_cli.model.constraints import Constraints, TooFewIndividualsError, unit_maximum
@@ -42,6 +42,7 @@ INTERVAL = 0.90
 _WORK = 300_000  # records times draws
 _MIN_DRAWS, _MAX_DRAWS = 10, 200
 _FIRST_SWEEPS, _SWEEPS = 30, 6
+_DRAW_BUDGET = 1e9  # elementary steps that the sweeps of all draws may take, where there are more than _MIN_DRAWS
 # A draw passes over the components of so many records, and of all where it would be more than half of them: among many
 # records the noise is so certain that it shows in the number of individuals only.
 _PER_DRAW = 100_000
@@ -141,8 +142,9 @@ def link_posterior(
     every = min(records.n_records // _PER_DRAW, len(strong.part_n))
     known = strong if every > 1 else None
     if chains is not None:
-        # among large blocks a draw takes much longer
-        n_draws = max(int(n_draws / chains.crowding(graph) ** 2), _MIN_DRAWS)
+        # among large blocks a draw takes much longer, and among many pairs
+        most = _DRAW_BUDGET / max(_SWEEPS * sweep_steps(model, graph, chains), 1.0)
+        n_draws = max(int(min(n_draws / chains.crowding(graph) ** 2, most)), _MIN_DRAWS)
     noises = _noises(model, (a, b), first, learned, settings, n_draws, rng)
     nothing = np.zeros(len(a)), np.zeros(records.n_records)
     done, sums = checkpoints.begun(DrawSums(*nothing, (), (), (), None, *place, rng.bit_generator.state))

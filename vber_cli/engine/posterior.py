@@ -10,6 +10,7 @@ from vber_cli.engine import block_kernels, component_kernels, partition_kernels
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.graph import Graph
 from vber_cli.engine.local_kernels import N_STATS
+from vber_cli.model.similar import N_LEVELS
 from vber_cli.model.types import FloatArray, IntArray
 from vber_cli.parallel import map_ranges
 
@@ -79,6 +80,13 @@ class Chains:
         return total / len(self.labels)
 
 
+def sweep_steps(model: BlockModel, graph: Graph, chains: Chains) -> float:
+    """About how many elementary steps one sweep of all chains takes."""
+    n_pairs = float(graph.pair_ptr[graph.n_components] - graph.pair_ptr[graph.n_small])
+    steps = n_pairs * model.codes.shape[1] * N_LEVELS * 2 * len(chains.labels) * len(model.share)
+    return float(steps * chains.crowding(graph))
+
+
 def _compared(model: BlockModel, graph: Graph, threads: int) -> component_kernels.Compared:
     sizes = np.diff(graph.comp_ptr)
     sizes[: graph.n_small] = 0
@@ -139,8 +147,8 @@ def expect(
     count
         Whether the statistics of the noise are collected.
     n_sweeps
-        Gibbs sweeps in the large components, of which the first third is not kept; fewer where the components are so
-        large that these would take too long.
+        Gibbs sweeps in the large components, of which the first third is not kept; half as many where the components
+        are so large that these would take too long.
     threads
         Has no influence on the result.
     known, among
@@ -214,12 +222,10 @@ def _sample(
     class_weight: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Advance every chain in the large components, adding to the statistics; pair probabilities and block counts."""
-    n_fields = model.codes.shape[1]
     lo, hi = graph.n_small, graph.n_components
     first = graph.pair_ptr[lo]
-    steps = float(graph.pair_ptr[hi] - first) * n_fields * 8 * len(chains.labels) * len(model.share)
-    steps *= chains.crowding(graph)
-    n_keep = int(np.clip(_SWEEP_BUDGET / max(steps, 1.0), 4, max(n_sweeps * 2 // 3, 1)))
+    most = max(n_sweeps * 2 // 3, 1)
+    n_keep = int(np.clip(_SWEEP_BUDGET / max(sweep_steps(model, graph, chains), 1.0), max(most // 2, 1), most))
     n_burn = n_keep // 2
     weight = 1.0 / (n_keep * len(chains.labels))
     stats_shape, classes = stats.shape, len(class_weight)

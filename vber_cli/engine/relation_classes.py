@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vber_cli.arrays import distinct_rows
-from vber_cli.engine.alike_pairs import AlikePairs, Classes, alike_pairs, telling_fields
+from vber_cli.engine.alike_pairs import AlikePairs, Classes, alike_pairs, collision_entropy, telling_fields
 from vber_cli.engine.block_model import BlockModel, with_noise
 from vber_cli.engine.evidence_kernels import pair_evidence
 from vber_cli.engine.noise_classes import as_noise, few_classes, with_changed_parts
@@ -44,6 +44,7 @@ _LINKED = 0.5  # members of a class that the anchor calls links
 # Numbers of classes in turn without a better BIC, after which no more are tried; but so many classes are tried in any
 # case. Where links have swallowed several kinds of relatives one class or two may free none of them.
 _PATIENCE, _TRIED_ALWAYS = 2, 4
+_TELLS_SOMETHING = 1.5  # nats of collision entropy: more than sex does, whose wrong values are right half of the time
 _MOST_ALIKE = 0.1  # strangers per record, that are alike in what a class of links has not drawn anew
 _CLEAR = 0.02  # a pair less probable than this is clearly no link
 # Pairs of what anchors relations are trained on, refit by refit: clear others, all but sure links, and all, for where
@@ -230,24 +231,29 @@ def _doubles_links(pairs: AlikePairs, level: FloatArray, noise: Noise, related: 
 def parts_that_change(model: BlockModel) -> list[np.ndarray]:
     """The trees of fields, (F,) bool each, that records may change as a whole.
 
-    Those with only one telling field are left out: nobody can say of a given name and sex whether they have changed or
-    are a twin's.
+    Those with only one telling field beside what tells next to nothing are left out: nobody can say of a given name and
+    sex whether they have changed or are a twin's.
     """
+    return [part for part in tree_parts(model.tree, len(model.unrelated)) if _shows_change(model, part)]
+
+
+def _shows_change(model: BlockModel, part: np.ndarray) -> bool:
+    """Whether all of a part's fields (F,) drawn anew look like more than a wrong value in one of them."""
     telling = telling_fields(model.unrelated)
-    return [part for part in tree_parts(model.tree, len(telling)) if (part & telling).sum() != 1]
+    tells = collision_entropy(model.unrelated)
+    return bool((part & telling).sum() != 1 or (part & ~telling & (tells > _TELLS_SOMETHING)).any())
 
 
 def parts_that_links_change(model: BlockModel, n_records: int) -> list[np.ndarray]:
     """The connected parts of two fields or more of the trees, (F,) bool each, that a link may draw anew.
 
     A value that is drawn anew takes with it what depends on it; which of two fields depends on the other, the tree does
-    not say for certain, so a link may change any part. Parts with only one telling field are left out, as in
-    `parts_that_change`, and parts whose rest too many strangers share among `n_records` records, which are all of which
-    the model's may be a part: such a class would be made of these.
+    not say for certain, so a link may change any part. Parts are left out as in `parts_that_change`, and parts whose
+    rest too many strangers share among `n_records` records, which are all of which the model's may be a part: such a
+    class would be made of these.
     """
-    telling = telling_fields(model.unrelated)
-    parts = connected_parts(model.tree, len(telling))
-    return [part for part in parts if (part & telling).sum() != 1 and _alike_in(model, ~part, n_records) <= _MOST_ALIKE]
+    parts = connected_parts(model.tree, len(model.unrelated))
+    return [part for part in parts if _shows_change(model, part) and _alike_in(model, ~part, n_records) <= _MOST_ALIKE]
 
 
 def _alike_in(model: BlockModel, fields: np.ndarray, n_records: int) -> float:

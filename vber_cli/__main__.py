@@ -2,7 +2,7 @@
 
 import sys
 
-from vber_cli.cli.app import main
+from vber_cli.cli.app import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

@@ -37,6 +37,7 @@ from vber_cli.io.checkpoint import load_checkpoint, save_checkpoint
 from vber_cli.io.pack import Packer
 from vber_cli.model.constraints import Constraints
 from vber_cli.model.dependence import Dependence
+from vber_cli.model.missed import MissedLinks
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
 from vber_cli.model.relations import Relations
@@ -47,8 +48,8 @@ from vber_cli.resuming import check_same
 
 CLASSES = (
     CandidatePairs, Certificate, Comparison, Constraints, DateReading, Dependence, DrawSums, Evidence, Expectation,
-    FieldCounts, FieldType, Fit, Hyperparameters, Interval, Key, Learned, Linkage, LinkPosterior, Noise, Pairs, Plan,
-    Prior, Records, Relations, SimilarValues, Step, Swaps,
+    FieldCounts, FieldType, Fit, Hyperparameters, Interval, Key, Learned, Linkage, LinkPosterior, MissedLinks, Noise,
+    Pairs, Plan, Prior, Records, Relations, SimilarValues, Step, Swaps,
 )  # fmt: skip
 _LEAST_WORK = 2.0  # seconds that are worth a file
 _SHARE = 0.05  # of the time at most goes into files

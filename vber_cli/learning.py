@@ -118,7 +118,10 @@ class Candidates:
             free = link - doubt + tilt_of(model, first, second)
             return np.where(known == 0, free, known * CERTAIN_LOG_ODDS)
 
-        return audit(self.pairs, scorer, now.log_new, self._even(now), evidence_of, self._seed, self._threads)
+        return audit(
+            self.pairs, scorer, now.log_new, self._even(now), evidence_of, 1.0 - self.plan.covered, self._seed,
+            self._threads,
+        )  # fmt: skip
 
 
 def learn(

@@ -314,7 +314,7 @@ def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tu
         found = infer.run_moves(
             records, learned.pairs, learned.hyperparameters, (as_read, shown_prior), settings, options.start,
             max_sweeps=options.max_sweeps, tol=options.tol, loss=options.loss_weights,
-            missed_share=1.0 - certificate.recall, on_step=on_step, on_draw=phase.advance,
+            missed_share=1.0 - certificate.recall, missed=certificate.missed, on_step=on_step, on_draw=phase.advance,
         )  # fmt: skip
     possible = n_free_pairs(constraints, records.n_records)
     search = Search(learned, certificate, candidates.plan, len(learned.pairs), candidates.pairs.compared, possible)

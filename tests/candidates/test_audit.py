@@ -26,8 +26,8 @@ class Audited:
     def evidence_of(self, a, b):
         return self.matrix[np.minimum(a, b), np.maximum(a, b)]
 
-    def run(self, log_new=1.0, seed=0, threads=1):
-        return audit(self.pairs, self.scoring.scorer, log_new, log_new, self.evidence_of, seed, threads)
+    def run(self, log_new=1.0, seed=0, threads=1, uncovered=1.0):
+        return audit(self.pairs, self.scoring.scorer, log_new, log_new, self.evidence_of, uncovered, seed, threads)
 
     def mass(self, log_new, sample):
         """(held, missed): each record of the sample with every other one whose score is worth counting.
@@ -100,6 +100,36 @@ def test_with_every_record_sampled_it_is_the_share_of_the_mass(rng, kind, near, 
     assert (found.low, found.high) == (pytest.approx(min(low, found.recall)), pytest.approx(max(high, found.recall)))
     assert 0 <= found.low <= found.recall <= found.high <= 1
     assert found == case.run(threads=2)
+    assert found.missed.seen == pytest.approx(missed / 2, abs=1e-12)
+    assert found.missed.scale < 1e-9  # there is nothing else to miss
+
+
+def test_the_sample_tells_how_many_links_are_missed(rng, monkeypatch):
+    case = Audited(rng, 200, "tied", 0.0, {})
+    case.matrix[:] = -20.0
+    even = np.arange(0, 160, 2)
+    case.matrix[even, even + 1] = 20.0  # 80 links, and half of them are candidates
+    case.pairs = Pairs(even[40:].astype(np.int32), (even[40:] + 1).astype(np.int32), 40)
+    assert case.run().missed.draw(2000, rng).mean() == pytest.approx(40.0, abs=0.6)
+    monkeypatch.setattr(module, "_WORK", 200 * 60)
+    draws = [case.run(seed=seed).missed.draw(500, rng) for seed in range(40)]
+    assert np.mean(draws) == pytest.approx(40.0, abs=3.0)
+    low, high = np.quantile(draws, [0.05, 0.95], axis=1)
+    assert 30 <= np.sum((low <= 40) & (high >= 40)) <= 40
+    assert np.median(high - low) > 8
+
+
+def test_a_small_sample_is_taken_with_what_the_plan_leaves_out(rng, monkeypatch):
+    case = Audited(rng, 200, "tied", 0.0, {})
+    case.matrix[:] = -20.0
+    even = np.arange(0, 200, 2)
+    case.matrix[even, even + 1] = 20.0
+    case.pairs = Pairs(even.astype(np.int32), (even + 1).astype(np.int32), 100)  # none is missed
+    monkeypatch.setattr(module, "_WORK", 200 * 20)
+    means = [case.run(uncovered=share).missed.draw(4000, rng).mean() for share in (0.0, 0.01, 0.1, 1.0)]
+    assert means[0] < 0.15
+    assert means[1] == pytest.approx(0.5 / (0.2 / 0.81 + 0.5), rel=0.2)  # half a link in a tenth of them, and half in 1
+    assert means[1] < means[2] < means[3] < 2.5
 
 
 @pytest.mark.parametrize("rng", [1, 2], indirect=True)

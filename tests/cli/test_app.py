@@ -89,6 +89,18 @@ def test_help_loads_nothing_heavy(arguments):
     assert done.returncode == 0
 
 
+def test_the_command_does_without_pandas(tmp_path):
+    """Which pyarrow would import for nothing, where it is installed as it is here."""
+    (tmp_path / "a.csv").write_text("name,town\nann,york\nann,york\nbob,hull\n", encoding="utf-8")
+    program = (
+        "import sys; from vber_cli.cli.app import command; sys.argv[0] = 'vber'; code = command(); "
+        "sys.exit(code or bool({'pandas'} & set(sys.modules)) or not {'pyarrow'} & set(sys.modules))"
+    )
+    arguments = ["merge", str(tmp_path / "a.csv"), "--out", str(tmp_path / "out"), "-q"]
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_python_m_is_the_same_command():
     done = subprocess.run([sys.executable, "-m", "vber_cli", "nope"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.splitlines()[0]) == (2, "error: vber has no command 'nope'.")

@@ -19,6 +19,7 @@ from vber_cli.engine.link_posterior import link_posterior
 from vber_cli.engine.local_kernels import FRESH, N_STATS
 from vber_cli.engine.posterior import Expectation
 from vber_cli.model.dependence import Dependence
+from vber_cli.model.missed import NONE_MISSED, MissedLinks
 from vber_cli.model.noise import Noise
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.prior import make_prior
@@ -38,7 +39,7 @@ def make_records(rng, n_people, n_again, sizes=SIZES):
     return Records(np.ascontiguousarray(codes, np.int32), np.zeros(len(who), np.int32), sizes), who
 
 
-def posterior(records, n_individuals, threads=1, learn=True):
+def posterior(records, n_individuals, threads=1, learn=True, missed=NONE_MISSED):
     """The link posterior of all pairs, with them and their log odds."""
     prior = make_prior(records, "empirical", 0.2)
     n_fields = records.n_fields
@@ -55,7 +56,8 @@ def posterior(records, n_individuals, threads=1, learn=True):
     learned = Hyperparameters(evidence, n, occupancy.log_new(n))
     model = block_model(records, evidence)
     pairs = with_levels(model, built.all_pairs(records.n_records))
-    return link_posterior(records, pairs, learned, settings), pairs, log_odds_of(model, pairs, learned.log_new)
+    found = link_posterior(records, pairs, learned, settings, missed=missed)
+    return found, pairs, log_odds_of(model, pairs, learned.log_new)
 
 
 @pytest.mark.parametrize("n_individuals", [4, 9, 1000])
@@ -117,6 +119,20 @@ def test_the_true_number_of_people_is_found(rng):
     found, _, _ = posterior(records, None)
     assert found.n.mean == pytest.approx(len(np.unique(who)), abs=3)
     assert found.n.low < found.n.high
+
+
+def test_links_that_are_no_candidates_are_individuals_less(rng):
+    records, _ = make_records(rng, 60, 30, np.array([40, 50, 30, 60]))
+    every, _, _ = posterior(records, None)
+    some, _, _ = posterior(records, None, missed=MissedLinks(5.0))
+    assert some.n.mean == pytest.approx(every.n.mean - 5.0, abs=0.3)
+    assert every.n.low - 12 < some.n.low < every.n.low - 4
+    assert some.n.high < every.n.high
+    assert some.n.high - some.n.low > every.n.high - every.n.low
+    assert some.n_individuals.mean < every.n_individuals.mean
+    unsure, _, _ = posterior(records, None, missed=MissedLinks(0.0, 0.5, 20.0))
+    assert unsure.n.low < some.n.low
+    assert every.n.high - 2 <= unsure.n.high <= every.n.high  # perhaps there are none
 
 
 def test_threads_have_no_influence(rng):

@@ -10,12 +10,14 @@ from scipy.special import betaincinv
 
 from vber_cli.candidates.join import Pairs, Scorer, collect
 from vber_cli.candidates.join_kernels import audit_kernel
+from vber_cli.model.missed import MissedLinks
 from vber_cli.model.types import FloatArray, IntArray
 
 _WORK = 3e7  # comparisons
 _PARTS = 32
 _MOST = 600.0
 _FLOOR = -14.0  # nats below which a pair's share of the link mass is not worth counting
+_LEAST_UNCOVERED = 1e-3
 _FAINT, _ONE_IN = -9.0, 16  # nats below which there are many pairs, and how many one of them stands for
 
 
@@ -29,12 +31,15 @@ class Certificate:
         The estimate and its 90 % interval.
     n_sampled
         Records compared with all others.
+    missed
+        What they say of the number of links among all records that are no candidates.
     """
 
     recall: float
     low: float
     high: float
     n_sampled: int
+    missed: MissedLinks
 
 
 def _mass(n: int, pairs: Pairs, log_odds: FloatArray) -> FloatArray:
@@ -49,6 +54,7 @@ def audit(
     log_new: float,
     scan_from: float,
     evidence_of: Callable[[IntArray, IntArray], FloatArray],
+    uncovered: float,
     seed: int,
     threads: int,
 ) -> Certificate:
@@ -67,6 +73,8 @@ def audit(
         Nats: pairs whose score is further below it are not worth counting.
     evidence_of
         The full evidence of pairs (a, b), in nats.
+    uncovered
+        Share of the links that the plan of the candidates does not reckon with.
     seed
         Of the sample.
     threads
@@ -100,9 +108,21 @@ def audit(
     held = known[at] == key if len(known) else np.zeros(len(key), dtype=bool)
     total, found = float(probability.sum()), float(probability[held].sum())
     missed = total - found
+    links = _links_missed(missed, found, uncovered, size / max(n, 1))
     if total <= 0.0:
-        return Certificate(1.0, 0.0, 1.0, size)
+        return Certificate(1.0, 0.0, 1.0, size, links)
     # a Beta posterior with Jeffreys' prior, as if the mass were that many links
     low, high = betaincinv(found + 0.5, missed + 0.5, [0.05, 0.95])
     recall = found / total
-    return Certificate(recall, float(min(low, recall)), float(max(high, recall)), size)
+    return Certificate(recall, float(min(low, recall)), float(max(high, recall)), size, links)
+
+
+def _links_missed(missed: float, found: float, uncovered: float, share: float) -> MissedLinks:
+    """Links among all records from the probability of those that a sampled share of them has, found and missed.
+
+    A pair of two sampled records is seen from both. Of pairs that nobody has looked at the sample tells as a Poisson
+    count does; what is expected before, with half a link's weight, is what the plan leaves out.
+    """
+    expected = max(uncovered, _LEAST_UNCOVERED) * found / (2.0 * share)
+    rate = 2.0 * share / max((1.0 - share) ** 2, 1e-12) + 0.5 / max(expected, 1e-12)
+    return MissedLinks(missed * (1.0 - share / 2.0), missed + 0.5, 1.0 / rate)

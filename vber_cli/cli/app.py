@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
 from types import FrameType
 from typing import Any
 
@@ -209,6 +210,25 @@ def _invoke(arguments: list[str], manners: Manners) -> int:
     if sys.stdout is not None:
         sys.stdout.flush()
     return result if isinstance(result, int) else 0
+
+
+class _WithoutPandas(MetaPathFinder):
+    """Finds everything as before, but no pandas."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:  # noqa: ARG002
+        """See `importlib.abc.MetaPathFinder`."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("vber runs without pandas", name=fullname)
+
+
+def command() -> int:
+    """`main` for a process that does nothing else, as the installed command is.
+
+    Where pandas is installed pyarrow imports it to ask whether an array is one of its own. Here none is, and the import
+    would take longer than reading most files.
+    """
+    sys.meta_path.insert(0, _WithoutPandas())
+    return main()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

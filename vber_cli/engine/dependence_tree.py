@@ -28,6 +28,7 @@ from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.parallel import in_threads
 
 _PAIRS_PER_FIELD = 30_000
+_PARTNERS = 3
 _ENOUGH = 30  # clear pairs, fewer say nothing about a field
 _CLEAR_LOG_ODDS = float(np.log(0.02 / 0.98))  # below, a pair is clearly no link
 _PRIOR_WEIGHT = 3.0
@@ -176,11 +177,11 @@ def plain_noise(possible: np.ndarray, identical: float = _IDENTICAL) -> Noise:
 
 
 def _pairs_sharing(model: BlockModel, column: IntArray, rng: np.random.Generator) -> _Sharing:
-    """Pairs of records with the same value: each record with the next three of a random order of those that have it."""
+    """Pairs of records with the same value: each with the next _PARTNERS of a random order of those that have it."""
     seen = rng.permutation(np.flatnonzero(column >= 0))
     order = seen[np.argsort(column[seen], kind="stable")]
     first, second = [], []
-    for step in (1, 2, 3):
+    for step in range(1, _PARTNERS + 1):
         same = column[order[:-step]] == column[order[step:]]
         first.append(order[:-step][same])
         second.append(order[step:][same])
@@ -239,6 +240,9 @@ def _tree(
     n_fields = model.codes.shape[1]
     telling, root = telling_fields(model.unrelated), tree_roots(evidence.dependence.edges, n_fields)
     edges: list[tuple[float, int, int, float, FloatArray]] = []
+    # each record is in several pairs, and is one of several of its individual: so much of a pair says something new
+    drawn = evidence.dependence.drawn
+    own = (float(drawn.mean()) if len(drawn) else 1.0) / _PARTNERS
     enough = {g: pairs for g, pairs in sharing.items() if len(pairs.b) >= _ENOUGH}
     evidences = in_threads(lambda pairs: _field_evidence(model, evidence, pairs), list(enough.values()), threads)
     for (g, pairs), weight in zip(enough.items(), evidences, strict=True):
@@ -258,8 +262,10 @@ def _tree(
             if same - chance < _made_by_links(found, root, telling, (g, f)):
                 continue
             gain = same * np.log(same / chance) + (1.0 - same) * np.log(max(1.0 - same, 1e-9) / (1.0 - chance))
+            n_own = n_clear * own
+            shown = gain * n_own > 0.5 * np.log(max(n_own, 1.0)) + np.log(n_fields * (n_fields - 1))
             gain *= n_clear / len(pairs.b) * observed[g]
-            if gain > _LEAST_GAIN:
+            if shown and gain > _LEAST_GAIN:
                 edges.append((gain, g, f, max((1.0 - same) / (same - chance), 1e-3), level))
     out = Dependence.none(n_fields)
     for gain, g, f, strength, level in sorted(edges, key=lambda edge: (-edge[0], edge[1], edge[2])):

@@ -30,6 +30,7 @@ from vber_cli.engine.optimise import Limits, Optimum, Step, argmax_labels, optim
 from vber_cli.engine.start import start_at_random, start_from_records
 from vber_cli.model.constraints import NO_CONSTRAINTS, Constraints
 from vber_cli.model.dependence import Dependence
+from vber_cli.model.missed import MissedLinks
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
 from vber_cli.model.relations import Relations
@@ -262,6 +263,7 @@ def run_moves(
     tol: float,
     loss: tuple[float, float],
     missed_share: float,
+    missed: MissedLinks,
     on_step: Callable[[Step], None],
     on_draw: Callable[[], None],
 ) -> Result:
@@ -280,12 +282,14 @@ def run_moves(
         As in `optimise`.
     loss
         (fp, fn).
-    missed_share
-        Estimated share of the link mass that the candidates miss.
+    missed_share, missed
+        Estimated share of the link mass that the candidates miss, and how many links that may be.
     on_step, on_draw
         Called after every step and every draw.
     """
-    found = settings.checkpoints.step("draws", lambda: link_posterior(records, pairs, learned, settings, on_draw))
+    found = settings.checkpoints.step(
+        "draws", lambda: link_posterior(records, pairs, learned, settings, on_draw, missed)
+    )
     n_individuals = settings.occupancy.n_individuals or max(round(learned.occupancy(settings).mean(found.n.mean)), 1)
     model = block_model(records, learned.evidence)
     graph = split_pairs(model, pairs, learned.log_new, settings.threads).graph
@@ -304,7 +308,7 @@ def run_moves(
     if optimum.forced or told > (settings.occupancy.n_individuals or told):
         label = argmax_labels(optimum.fit.linkage, model.constraints)
     mass = float(found.probability.sum())
-    missed = mass * missed_share / max(1.0 - missed_share, 1e-9)
+    missed_mass = mass * missed_share / max(1.0 - missed_share, 1e-9)
     return Result(
         prior,
         n_individuals,
@@ -312,7 +316,7 @@ def run_moves(
         label,
         membership(label, found.a, found.b, found.probability, found.alone),
         found,
-        expected_scores(label, found.a, found.b, found.probability, missed),
+        expected_scores(label, found.a, found.b, found.probability, missed_mass),
         model,
     )
 

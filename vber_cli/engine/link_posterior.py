@@ -34,6 +34,7 @@ from vber_cli.engine.posterior import Chains, Expectation, expect, log_weights_b
 from vber_cli.engine.unit_kernels import IMPOSSIBLE
 from vber_cli.engine.weak_pairs import add_weak_pairs, find_joins
 from vber_cli.model.constraints import Constraints, TooFewIndividualsError, unit_maximum
+from vber_cli.model.missed import NONE_MISSED, MissedLinks
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.root import bisect
 from vber_cli.model.types import FloatArray, IntArray, Records
@@ -43,6 +44,7 @@ _WORK = 300_000  # records times draws
 _MIN_DRAWS, _MAX_DRAWS = 10, 200
 _FIRST_SWEEPS, _SWEEPS = 30, 6
 _DRAW_BUDGET = 1e9  # elementary steps that the sweeps of all draws may take, where there are more than _MIN_DRAWS
+_MIXED = 4000  # normal distributions, that n is a mixture of
 # A draw passes over the components of so many records, and of all where it would be more than half of them: among many
 # records the noise is so certain that it shows in the number of individuals only.
 _PER_DRAW = 100_000
@@ -98,6 +100,7 @@ def link_posterior(
     learned: Hyperparameters,
     settings: Settings,
     on_draw: Callable[[], None] = lambda: None,
+    missed: MissedLinks = NONE_MISSED,
 ) -> LinkPosterior:
     """Average the link posterior over the hyperparameters.
 
@@ -107,6 +110,8 @@ def link_posterior(
         The data, the candidates, and what was learned from them.
     on_draw
         Called after every draw.
+    missed
+        Links that are no candidates: each is one individual less.
     """
     model = block_model(records, learned.evidence)
     if records.n_records <= MAX_EXACT:
@@ -152,7 +157,7 @@ def link_posterior(
     for number, (now, log_new) in enumerate(_draws(model, noises[done:], learned, settings, rng), done + 1):
         among = slice(None) if known is None else slice(number % every, None, every)
         found = with_weak(pass_over(now, log_new, number, known, among), now, log_new)
-        sums = sums.plus(found, n_draws, occupancy, chains, rng)
+        sums = sums.plus(found, n_draws, occupancy, chains, missed, rng)
         on_draw()
         if number < n_draws:
             if number >= _MIN_DRAWS and checkpoints.time_is_up():
@@ -167,7 +172,7 @@ def link_posterior(
     fixed = occupancy.n_individuals
     return LinkPosterior(
         a[order], b[order], np.clip(probability[order], 0.0, 1.0), np.clip(alone, 0.0, 1.0),
-        _mixture(sums.moments, records.n_records, fixed),
+        _mixture(sums.moments, missed.draw(max(_MIXED // n_made, 1) * n_made, rng), records.n_records, fixed),
         _quantiles(sums.totals) if fixed is None else Interval(float(fixed), float(fixed), float(fixed)),
         n_made,
         _r_hat(sums.chain_n),
@@ -207,12 +212,14 @@ class DrawSums:
         n_draws: int,
         occupancy: Occupancy,
         chains: Chains | None,
+        missed: MissedLinks,
         rng: np.random.Generator,
     ) -> DrawSums:
         """One more draw; n and K are drawn given it."""
         n_records = len(self.alone)
         moment = max(found.n_mean, 1.0), max(found.n_variance, 1e-9)
-        n_now = float(np.clip(rng.normal(found.n_mean, np.sqrt(moment[1])), 1.0, n_records))
+        drawn = rng.normal(found.n_mean, np.sqrt(moment[1])) - missed.draw(1, rng)[0]
+        n_now = float(np.clip(drawn, 1.0, n_records))
         totals = self.totals
         if occupancy.n_individuals is None:
             totals = (*totals, occupancy.draw(n_now, rng)[0])
@@ -265,7 +272,7 @@ def _noises(
     log_odds = np.minimum(logit(np.minimum(p[likely], 1.0)), _SURE_ODDS)
     return draw_noises(
         model, levels, log_odds, learned.evidence.noise, learned.n, n_draws, rng,
-        anchored=learned.evidence.dependence.n_edges > 0 or learned.evidence.relations.n_classes > 0,
+        anchored=learned.evidence.relations.n_classes > 0,
     )  # fmt: skip
 
 
@@ -362,10 +369,13 @@ def _alone(model: BlockModel, log_h: FloatArray, record: int) -> float:
     return float(np.exp(others + log_h[1:] - top).sum() / np.exp(everyone + log_h - top).sum())
 
 
-def _mixture(moments: Sequence[tuple[float, float]], n_records: int, fixed: int | None) -> Interval:
-    """Mean and central 90 % interval of the mixture of normals with these moments; n is whole, so are its ends."""
-    mean, variance = np.array(moments).T
-    sd = np.sqrt(variance)
+def _mixture(moments: Sequence[tuple[float, float]], missed: FloatArray, n_records: int, fixed: int | None) -> Interval:
+    """Mean and central 90 % interval of the mixture of normals with these moments; n is whole, so are its ends.
+
+    Each of them is repeated, less one of the numbers of `missed` links each time.
+    """
+    mean, variance = np.tile(np.array(moments), (len(missed) // len(moments), 1)).T
+    mean, sd = mean - missed, np.sqrt(variance)
     ends = []
     for tail in ((1.0 - INTERVAL) / 2, (1.0 + INTERVAL) / 2):
         lo, hi = float((mean - 10 * sd).min()) - 1, float((mean + 10 * sd).max()) + 1

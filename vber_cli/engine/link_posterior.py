@@ -41,7 +41,7 @@ from vber_cli.model.types import FloatArray, IntArray, Records
 
 INTERVAL = 0.90
 _WORK = 300_000  # records times draws
-_MIN_DRAWS, _MAX_DRAWS = 10, 100
+_MIN_DRAWS, _MAX_DRAWS = 10, 200
 _FIRST_SWEEPS, _SWEEPS = 30, 6
 _DRAW_BUDGET = 1e9  # elementary steps that the sweeps of all draws may take, where there are more than _MIN_DRAWS
 _MIXED = 4000  # normal distributions, that n is a mixture of

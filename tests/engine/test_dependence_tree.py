@@ -104,16 +104,14 @@ def test_heavy_noise_in_duplicates_is_no_dependence(rng):
     assert learned(records)[0].dependence.n_edges == 0
 
 
-@pytest.mark.parametrize(
-    ("n_records", "sizes"), [(3, [100, 14, 33, 10]), (3, [15, 14, 13, 10]), (4, [300, 12, 100, 8])]
-)
-def test_the_same_few_people_again_and_again_are_no_dependence(n_records, sizes):
-    """Of a hundred people with several records each all pairs show how the same few draws came out."""
+@pytest.mark.parametrize("sizes", [[100, 14, 33, 10], [15, 14, 13, 10]])
+def test_the_same_few_people_again_and_again_are_no_dependence(sizes):
+    """Of a hundred people with three records each all pairs show how the same few draws came out."""
     n_edges = 0
     for seed in range(10):
         rng = np.random.default_rng(seed)
         people = np.stack([rng.integers(0, size, 100) for size in sizes], axis=1)
-        who = np.repeat(np.arange(100), n_records)
+        who = np.repeat(np.arange(100), 3)
         fresh = np.stack([rng.integers(0, size, len(who)) for size in sizes], axis=1)
         codes = np.where(rng.random(fresh.shape) < 0.1, fresh, people[who])
         records = Records(np.ascontiguousarray(codes, np.int32), np.zeros(len(who), np.int32), np.array(sizes))

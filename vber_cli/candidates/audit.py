@@ -107,7 +107,7 @@ def audit(
     at = np.minimum(np.searchsorted(known, key), max(len(known) - 1, 0))
     held = known[at] == key if len(known) else np.zeros(len(key), dtype=bool)
     total, found = float(probability.sum()), float(probability[held].sum())
-    missed = total - found
+    missed = max(total - found, 0.0)
     links = _links_missed(missed, found, uncovered, size / max(n, 1))
     if total <= 0.0:
         return Certificate(1.0, 0.0, 1.0, size, links)

@@ -73,13 +73,15 @@ class Anchor:
 class _Sharing:
     """Pairs of records that share a field's value.
 
-    Their levels, what lists say of them (+1, −1 or 0), and how many other records share the value.
+    Their levels, what lists say of them (+1, −1 or 0), how many other records share the value, and how much of the pair
+    says something new: m records with a value differ from each other m − 1 times, in however many pairs.
     """
 
     b: IntArray
     levels: np.ndarray
     standing: np.ndarray
     others: FloatArray
+    new: FloatArray
 
 
 def learn_tree(
@@ -191,7 +193,8 @@ def _pairs_sharing(model: BlockModel, column: IntArray, rng: np.random.Generator
         x, y = x[chosen], y[chosen]
     a, b = np.minimum(x, y).astype(np.int32), np.maximum(x, y).astype(np.int32)
     others = np.bincount(column[seen])[column[a]] - 1.0
-    return _Sharing(b, pair_levels(model, a, b), model.constraints.listed(a, b), others)
+    n_drawn = sum(np.maximum(others - step, 0.0) for step in range(_PARTNERS))
+    return _Sharing(b, pair_levels(model, a, b), model.constraints.listed(a, b), others, others / n_drawn)
 
 
 def _field_evidence(model: BlockModel, evidence: Evidence, pairs: _Sharing) -> FloatArray:
@@ -240,19 +243,19 @@ def _tree(
     n_fields = model.codes.shape[1]
     telling, root = telling_fields(model.unrelated), tree_roots(evidence.dependence.edges, n_fields)
     edges: list[tuple[float, int, int, float, FloatArray]] = []
-    # each record is in several pairs, and is one of several of its individual: so much of a pair says something new
     drawn = evidence.dependence.drawn
-    own = (float(drawn.mean()) if len(drawn) else 1.0) / _PARTNERS
+    own = float(drawn.mean()) if len(drawn) else 1.0  # a record is one of several of its individual
     enough = {g: pairs for g, pairs in sharing.items() if len(pairs.b) >= _ENOUGH}
     evidences = in_threads(lambda pairs: _field_evidence(model, evidence, pairs), list(enough.values()), threads)
     for (g, pairs), weight in zip(enough.items(), evidences, strict=True):
         links = float(np.sum(1.0 / (1.0 + np.exp(np.clip(log_new - weight.sum(axis=1), -50.0, 50.0)))))
         found: dict[int, tuple[float, FloatArray, int]] = {}
+        new: dict[int, float] = {}
         for f in range(n_fields):
             chance = float(model.unrelated[f, 0])
             if f == g or chance >= 0.999:
                 continue
-            level, n_clear = _levels_apart(pairs, weight, f, log_new, model.unrelated[f])
+            level, n_clear, new[f] = _levels_apart(pairs, weight, f, log_new, model.unrelated[f])
             if n_clear >= max(_ENOUGH, _MISTAKEN * links):
                 found[f] = chance, level, n_clear
         for f, (chance, level, n_clear) in found.items():
@@ -262,7 +265,7 @@ def _tree(
             if same - chance < _made_by_links(found, root, telling, (g, f)):
                 continue
             gain = same * np.log(same / chance) + (1.0 - same) * np.log(max(1.0 - same, 1e-9) / (1.0 - chance))
-            n_own = n_clear * own
+            n_own = new[f] * own
             shown = gain * n_own > 0.5 * np.log(max(n_own, 1.0)) + np.log(n_fields * (n_fields - 1))
             gain *= n_clear / len(pairs.b) * observed[g]
             if shown and gain > _LEAST_GAIN:
@@ -344,17 +347,17 @@ class _NearParents:
 
 def _levels_apart(
     pairs: _Sharing, weight: FloatArray, f: int, log_new: float, by_chance: FloatArray
-) -> tuple[FloatArray, int]:
-    """(4,) levels in field f of the pairs that are different individuals, and from how many pairs.
+) -> tuple[FloatArray, int, float]:
+    """(4,) levels in field f of the pairs that are different individuals, from how many pairs, and how many new ones.
 
     They are clearly so by all fields but f, and count as far as they are so by all: those who moved, and whom but the
     name f nothing tells from strangers, would else make strangers share their names. `by_chance` (4,) is what is taken
     of few pairs.
     """
-    shown, apart = _apart_by_all(pairs, weight, f, log_new)
+    clear, shown, apart = _apart_by_all(pairs, weight, f, log_new)
     count = np.bincount(shown, weights=apart, minlength=N_LEVELS)[:N_LEVELS]
     level = count + _PRIOR_WEIGHT * np.maximum(by_chance, 1e-6)
-    return level / level.sum(), len(shown)
+    return level / level.sum(), len(shown), float(pairs.new[clear].sum())
 
 
 def _counts_apart(pairs: _Sharing, weight: FloatArray, f: int, log_new: float) -> tuple[FloatArray, float]:
@@ -362,24 +365,25 @@ def _counts_apart(pairs: _Sharing, weight: FloatArray, f: int, log_new: float) -
 
     What many records share most pairs do, of whom no more have been drawn for each record than of rare values.
     """
-    shown, apart = _apart_by_all(pairs, weight, f, log_new, pairs.others)
+    clear, shown, apart = _apart_by_all(pairs, weight, f, log_new)
+    apart = apart * pairs.others[clear]
     n = float(apart.sum() ** 2 / max((apart**2).sum(), 1e-300))
     count = np.bincount(shown, weights=apart, minlength=N_LEVELS)[:N_LEVELS]
     return np.asarray(count * (n / max(apart.sum(), 1e-300))), n
 
 
 def _apart_by_all(
-    pairs: _Sharing, weight: FloatArray, f: int, log_new: float, times: FloatArray | None = None
-) -> tuple[np.ndarray, FloatArray]:
-    """(C,) the levels in f of the pairs that are clearly different individuals by all other fields, and how far by all.
+    pairs: _Sharing, weight: FloatArray, f: int, log_new: float
+) -> tuple[np.ndarray, np.ndarray, FloatArray]:
+    """(P,) the pairs that are clearly different individuals by all other fields, (C,) their levels in f.
 
-    The latter `times` (P,) so much, if that is given.
+    And (C,) how far they are so by all fields.
     """
     total = weight.sum(axis=1) - log_new
     clear = (total - weight[:, f] < _CLEAR_LOG_ODDS) & (pairs.standing == 0) | (pairs.standing < 0)
     clear &= pairs.levels[:, f] < N_LEVELS
     apart = np.where(pairs.standing[clear] < 0, 1.0, 1.0 / (1.0 + np.exp(np.clip(total[clear], -50.0, 50.0))))
-    return pairs.levels[clear, f], apart if times is None else apart * times[clear]
+    return clear, pairs.levels[clear, f], apart
 
 
 def _made_by_links(

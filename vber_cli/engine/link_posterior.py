@@ -272,7 +272,7 @@ def _noises(
     log_odds = np.minimum(logit(np.minimum(p[likely], 1.0)), _SURE_ODDS)
     return draw_noises(
         model, levels, log_odds, learned.evidence.noise, learned.n, n_draws, rng,
-        anchored=learned.evidence.relations.n_classes > 0,
+        anchored=learned.evidence.dependence.n_edges > 0 or learned.evidence.relations.n_classes > 0,
     )  # fmt: skip
 
 

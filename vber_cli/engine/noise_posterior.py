@@ -107,7 +107,7 @@ def draw_noises(
     rng
         The source of chance.
     anchored
-        Whether there are relatives.
+        Whether fields depend on each other, or there are relatives.
     """
     if len(log_odds) == 0:
         return [HyperDraw(start, n_start)] * n_draws  # nothing speaks of noise

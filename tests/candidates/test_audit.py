@@ -148,6 +148,18 @@ def test_a_sample_sees_the_records_it_drew(rng, monkeypatch):
     assert case.run().n_sampled == 20  # never fewer
 
 
+@pytest.mark.parametrize("rng", range(20), indirect=True)
+def test_what_is_held_is_no_more_than_all(rng):
+    """However the sums are rounded, where next to nothing is missed."""
+    case = Audited(rng, 60, "tied", 0.5, {})
+    known = np.zeros(case.matrix.shape, bool)
+    known[case.pairs.a, case.pairs.b] = True
+    case.matrix[~known] = -60.0
+    found = case.run()
+    assert found.low <= found.recall <= found.high <= 1.0
+    assert found.missed.seen >= 0.0
+
+
 def test_where_no_pair_can_be_a_link_nothing_is_known(rng):
     case = Audited(rng, 30, "random", 0.5, {})
     found = case.run(log_new=1000.0)

@@ -17,7 +17,7 @@ _WORK = 3e7  # comparisons
 _PARTS = 32
 _MOST = 600.0
 _FLOOR = -14.0  # nats below which a pair's share of the link mass is not worth counting
-_LEAST_UNCOVERED = 1e-3
+_LEAST_UNCOVERED = 1e-3  # share of the links that every plan is taken to miss: candidates are cut at a score, too
 _FAINT, _ONE_IN = -9.0, 16  # nats below which there are many pairs, and how many one of them stands for
 
 
@@ -106,8 +106,8 @@ def audit(
     known = (pairs.a.astype(np.int64) << 32) | pairs.b
     at = np.minimum(np.searchsorted(known, key), max(len(known) - 1, 0))
     held = known[at] == key if len(known) else np.zeros(len(key), dtype=bool)
-    total, found = float(probability.sum()), float(probability[held].sum())
-    missed = max(total - found, 0.0)
+    found, missed = float(probability[held].sum()), float(probability[~held].sum())
+    total = found + missed
     links = _links_missed(missed, found, uncovered, size / max(n, 1))
     if total <= 0.0:
         return Certificate(1.0, 0.0, 1.0, size, links)

@@ -106,10 +106,10 @@ class AlikePairs:
 
 def telling_fields(unrelated: FloatArray) -> np.ndarray:
     """(F,) bool: fields whose values different individuals hardly ever share, by `unrelated` (F, 4)."""
-    return collision_entropy(unrelated) > _TELLING
+    return nats_shared(unrelated) > _TELLING
 
 
-def collision_entropy(unrelated: FloatArray) -> FloatArray:
+def nats_shared(unrelated: FloatArray) -> FloatArray:
     """(F,) nats that identical values of a field tell, by `unrelated` (F, 4)."""
     return np.asarray(-np.log(np.maximum(unrelated[:, 0], 1e-300)))
 

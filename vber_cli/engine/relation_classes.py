@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vber_cli.arrays import distinct_rows
-from vber_cli.engine.alike_pairs import AlikePairs, Classes, alike_pairs, collision_entropy, telling_fields
+from vber_cli.engine.alike_pairs import AlikePairs, Classes, alike_pairs, nats_shared, telling_fields
 from vber_cli.engine.block_model import BlockModel, with_noise
 from vber_cli.engine.evidence_kernels import pair_evidence
 from vber_cli.engine.noise_classes import as_noise, few_classes, with_changed_parts
@@ -44,7 +44,7 @@ _LINKED = 0.5  # members of a class that the anchor calls links
 # Numbers of classes in turn without a better BIC, after which no more are tried; but so many classes are tried in any
 # case. Where links have swallowed several kinds of relatives one class or two may free none of them.
 _PATIENCE, _TRIED_ALWAYS = 2, 4
-_TELLS_SOMETHING = 1.5  # nats of collision entropy: more than sex does, whose wrong values are right half of the time
+_TELLS_SOMETHING = 1.5  # nats: more than sex does, whose wrong values are right half of the time
 _MOST_ALIKE = 0.1  # strangers per record, that are alike in what a class of links has not drawn anew
 _CLEAR = 0.02  # a pair less probable than this is clearly no link
 # Pairs of what anchors relations are trained on, refit by refit: clear others, all but sure links, and all, for where
@@ -240,7 +240,7 @@ def parts_that_change(model: BlockModel) -> list[np.ndarray]:
 def _shows_change(model: BlockModel, part: np.ndarray) -> bool:
     """Whether all of a part's fields (F,) drawn anew look like more than a wrong value in one of them."""
     telling = telling_fields(model.unrelated)
-    tells = collision_entropy(model.unrelated)
+    tells = nats_shared(model.unrelated)
     return bool((part & telling).sum() != 1 or (part & ~telling & (tells > _TELLS_SOMETHING)).any())
 
 

@@ -39,7 +39,7 @@ def make_records(rng, n_people, n_again, sizes=SIZES):
     return Records(np.ascontiguousarray(codes, np.int32), np.zeros(len(who), np.int32), sizes), who
 
 
-def posterior(records, n_individuals, threads=1, learn=True, missed=NONE_MISSED):
+def posterior(records, n_individuals, threads=1, learn=True, missed=NONE_MISSED, relations=None):
     """The link posterior of all pairs, with them and their log odds."""
     prior = make_prior(records, "empirical", 0.2)
     n_fields = records.n_fields
@@ -47,7 +47,7 @@ def posterior(records, n_individuals, threads=1, learn=True, missed=NONE_MISSED)
         prior,
         Noise.single(prior.concentration),
         SimilarValues.none(prior.value_ptr),
-        Relations.none(n_fields),
+        relations or Relations.none(n_fields),
         Dependence.none(n_fields),
     )
     occupancy = Occupancy(records.n_records, n_individuals)
@@ -133,6 +133,38 @@ def test_links_that_are_no_candidates_are_individuals_less(rng):
     unsure, _, _ = posterior(records, None, missed=MissedLinks(0.0, 0.5, 20.0))
     assert unsure.n.low < some.n.low
     assert every.n.high - 2 <= unsure.n.high <= every.n.high  # perhaps there are none
+
+
+def test_what_the_model_may_have_wrong_widens_what_is_in_doubt(rng, monkeypatch):
+    near = Relations(np.array([1e-30]), np.full((1, 4, 4), 0.25))  # of whom there are none; but who may be is asked
+    records, _ = make_records(rng, 150, 75, np.array([30, 25, 40, 20]))
+    wide, _, _ = posterior(records, None, relations=near)
+    assert wide.discrepancy == link_posterior_module._DISCREPANCY
+    assert posterior(records, None)[0].discrepancy == 0.0
+    # where nothing is in doubt, a factor of all odds leaves it so
+    telling, _ = make_records(rng, 150, 75, np.full(4, 10_000))
+    sure, _, _ = posterior(telling, None, relations=near)
+    monkeypatch.setattr(link_posterior_module, "_DISCREPANCY", 0.0)
+    still, _, _ = posterior(telling, None, relations=near)
+    assert abs(sure.n.low - still.n.low) <= 1
+    assert abs(sure.n.high - still.n.high) <= 1
+    narrow, _, _ = posterior(records, None, relations=near)
+    width, wider = (found.n.high - found.n.low for found in (narrow, wide))
+    assert 1.2 * width < wider < 4 * width
+    assert wide.n_individuals.high > narrow.n_individuals.high
+    # as likely above as below: the middle stays
+    assert wide.n.mean == pytest.approx(narrow.n.mean, abs=0.1 * width)
+    assert 0 < abs(wide.probability - narrow.probability).max() < 0.05
+
+
+def test_few_draws_lie_as_widely_as_many():
+    for n in (10, 200):
+        scores = link_posterior_module._normal_scores(n, 3)
+        assert abs(scores.mean()) < 1e-12
+        assert scores.std() == pytest.approx(1.0, abs=0.07)
+        assert (np.sort(scores) != scores).any()
+    np.testing.assert_array_equal(scores, link_posterior_module._normal_scores(200, 3))
+    assert (scores != link_posterior_module._normal_scores(200, 4)).any()
 
 
 def test_threads_have_no_influence(rng):

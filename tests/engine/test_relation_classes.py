@@ -9,10 +9,17 @@ import pytest
 
 from tests.engine import built
 from vber_cli.engine import hyper, learn, relation_classes
-from vber_cli.engine.block_model import Evidence, block_model
+from vber_cli.engine.block_model import Evidence, block_model, exact_evidence
 from vber_cli.engine.dependence_tree import learn_tree
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
-from vber_cli.engine.learn import CandidatePairs, Hyperparameters, Settings, choose_relations, possible_levels
+from vber_cli.engine.learn import (
+    CandidatePairs,
+    Hyperparameters,
+    Settings,
+    choose_noise,
+    choose_relations,
+    possible_levels,
+)
 from vber_cli.engine.relation_classes import (
     _alike_in,
     anchored_noise,
@@ -21,6 +28,7 @@ from vber_cli.engine.relation_classes import (
     parts_that_links_change,
     refit_relations,
     without_relations,
+    without_strangers,
 )
 from vber_cli.model.dependence import Dependence, connected_parts
 from vber_cli.model.noise import Noise
@@ -301,18 +309,47 @@ def test_what_goes_with_a_field_that_strangers_share_tells_no_more_of_them(rng):
     assert _alike_in(model, np.array([False, True, True]), 200) == pytest.approx(100 * same[1] * same[2])
 
 
+def test_a_class_that_strangers_would_fill_is_left_out(rng):
+    codes = np.column_stack([rng.integers(0, size, 400) for size in (4, 5, 300)]).astype(np.int32)
+    records = Records(codes, np.zeros(400, np.int32), np.array([4, 5, 300]))
+    model = block_model(records, exact_evidence(make_prior(records, "empirical", 0.1), 3))
+    right, no_name, no_sex = [0.1, 0.1, 0.2], [0.1, 0.1, 50.0], [50.0, 0.1, 0.2]
+    exact = np.tile([1.0, 0.0, 0.0], (3, 3, 1))
+    noise = Noise(np.array([right, no_name, no_sex]), exact, np.array([0.5, 0.3, 0.2]))
+    # ten strangers per record share the first two fields, 0.13 the last two
+    kept = without_strangers(noise, model, 400)
+    np.testing.assert_array_equal(kept.concentration, [right])
+    np.testing.assert_array_equal(kept.share, [1.0])
+    # among few records nobody shares the last two
+    few = without_strangers(noise, model, 100)
+    np.testing.assert_array_equal(few.concentration, [right, no_sex])
+    np.testing.assert_allclose(few.share, [5 / 7, 2 / 7])
+    # something has to explain the links
+    only = noise.only(np.array([False, True, False]))
+    assert without_strangers(only, model, 400) is only
+
+
 def test_what_is_learned_from_a_part_is_for_all(monkeypatch):
     """Of a part of the records fewer strangers share what is left; the classes are for all of them."""
     records, *_ = population(np.random.default_rng(1), 150, 3)
     part = records.part(np.arange(200))
     _, pairs, now, settings = begin(part)
     asked = []
-    usual = learn.parts_that_links_change
 
-    def told(model, n_records):
-        asked.append((len(model.codes), n_records))
-        return usual(model, n_records)
+    def told(usual, name):
+        def ask(*arguments):
+            *_, model, n_records = arguments
+            asked.append((name, len(model.codes), n_records))
+            return usual(*arguments)
 
-    monkeypatch.setattr(learn, "parts_that_links_change", told)
+        return ask
+
+    for name in ("parts_that_links_change", "without_strangers"):
+        monkeypatch.setattr(learn, name, told(getattr(learn, name), name))
     choose_relations(part, pairs, now, settings)
-    assert asked == [(200, records.n_records)]
+    choose_noise(part, pairs, now, settings)
+    assert asked == [
+        ("parts_that_links_change", 200, records.n_records),
+        ("without_strangers", 200, records.n_records),
+        ("without_strangers", 200, records.n_records),
+    ]

@@ -100,6 +100,12 @@ class Evidence:
     constraints: Constraints = NO_CONSTRAINTS
     near: FloatArray | None = None
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is the paper's: identical values or nothing, fields independent of each other, no relations."""
+        near = bool((self.similar.level > 0).any())
+        return not near and self.dependence.n_edges == 0 and self.relations.n_classes == 0
+
     def unrelated(self) -> FloatArray:
         """(F, 4) float64, how often values of different individuals are at each level."""
         out = self.similar.chance_levels(self.prior)

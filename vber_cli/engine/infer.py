@@ -133,7 +133,7 @@ def _learn_once(
     if settings.learn_concentration and independent:  # else the noise was found with what depends on what
         now, noise_bic = step("noise", lambda: choose_noise(records, pairs, now, settings))
     now = rounds(MAX_ROUNDS if last else _FIRST_ROUNDS, watch=last)
-    if settings.learn_relations and last:
+    if last and settings.learn_relations and now.evidence.relations.own.any():
         now = step("sharpen", lambda: sharpen_relations(records, pairs, now, settings))
         now = rounds(MAX_ROUNDS, watch=True)
     return Learned(now, pairs, noise_bic, relation_bic)

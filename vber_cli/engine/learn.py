@@ -18,7 +18,12 @@ from vber_cli.engine.local_kernels import FRESH
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.noise_classes import choose_classes, with_changed_parts
 from vber_cli.engine.posterior import Chains, Expectation, expect
-from vber_cli.engine.relation_classes import choose_structure, parts_that_links_change, refit_relations
+from vber_cli.engine.relation_classes import (
+    choose_structure,
+    parts_that_links_change,
+    refit_relations,
+    without_strangers,
+)
 from vber_cli.engine.weak_pairs import add_weak_pairs, count_weak_pairs, find_joins
 from vber_cli.model.constraints import n_free_pairs, unit_maximum
 from vber_cli.model.dependence import Dependence, individual_shares, tree_roots
@@ -413,7 +418,13 @@ def choose_noise(
     clear = probability > _LINK
     levels = pair_levels(model, graph.pair_a[clear], graph.pair_b[clear])
     choice = choose_classes(levels, probability[clear], possible_levels(model), settings.seed)
-    return replace(now, evidence=replace(now.evidence, noise=choice.noise)), choice.bic
+    noise = without_strangers(choice.noise, model, _n_all(records))
+    return replace(now, evidence=replace(now.evidence, noise=noise)), choice.bic
+
+
+def _n_all(records: Records) -> int:
+    """How many records there are, of which these may be a part."""
+    return (records.whole or records).n_records
 
 
 def choose_relations(
@@ -441,7 +452,7 @@ def choose_relations(
         database = records.db_of_record[pairs.a]
         prior = np.where(database == records.db_of_record[pairs.b], within[database], across)
     together = model.constraints.standing(pairs.a, pairs.b) > 0
-    parts = parts_that_links_change(model, (records.whole or records).n_records)
+    parts = parts_that_links_change(model, _n_all(records))
     found = choose_structure(
         model, pairs.b, pairs.levels, prior, anchor.probability, possible, n_pairs, parts, settings.seed, together,
         settings.threads,
@@ -453,6 +464,7 @@ def choose_relations(
         noise = choose_classes(pairs.levels[link], anchor.probability[link], possible, settings.seed).noise
         noise = with_changed_parts(noise, parts)
     tilt = np.zeros(0) if presence is None else presence.tilt
+    noise = without_strangers(noise, model, _n_all(records))
     evidence = replace(now.evidence, noise=noise, relations=found.relations, tilt=tilt)
     return replace(now, evidence=evidence), found.bic
 
@@ -461,8 +473,6 @@ def sharpen_relations(
     records: Records, pairs: CandidatePairs, now: Hyperparameters, settings: Settings
 ) -> Hyperparameters:
     """Relations fitted anew to what the full link posterior says are clearly different individuals."""
-    if not now.evidence.relations.own.any():
-        return now
     model = block_model(records, now.evidence)
     near = without_faint(model, pairs, now.log_new, settings.occupancy, settings.threads)
     split = split_pairs(model, near, now.log_new, settings.threads)

@@ -1,10 +1,10 @@
 """Link probabilities, n and K with what the hyperparameters leave uncertain (model.md sections 3 and 7).
 
 Given the hyperparameters the posterior factorises over components and is exact in the small ones. Around that the
-hyperparameters are drawn: the noise on tabulated pairs (`noise_posterior`), and K given n. Link probabilities are
-averages of the conditional ones; n is a mixture of the conditional distributions, each nearly normal as a sum over many
-components. Among very many records the small components keep the probabilities of the learned noise, and each draw
-passes over some of them, for n.
+hyperparameters are drawn: the noise on tabulated pairs (`noise_posterior`), K given n, and what the model may have
+wrong about all links together. Link probabilities are averages of the conditional ones; n is a mixture of the
+conditional distributions, each nearly normal as a sum over many components. Among very many records the small
+components keep the probabilities of the learned noise, and each draw passes over some of them, for n.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logit, ndtr
+from scipy.special import logit, ndtr, ndtri
 
 from vber_cli.arrays import among, lex_order
 from vber_cli.engine.block_model import BlockModel, block_model, with_noise
@@ -48,6 +48,9 @@ _MIXED = 4000  # normal distributions, that n is a mixture of
 # A draw passes over the components of so many records, and of all where it would be more than half of them: among many
 # records the noise is so certain that it shows in the number of individuals only.
 _PER_DRAW = 100_000
+# Nats, the standard deviation of how far off the log odds of all links together may be, where the model is not exact.
+# A simplification that counts some evidence twice or not at all does so in thousands of pairs alike.
+_DISCREPANCY = 0.4
 _HARDLY, _SURE_ODDS = 1e-7, 12.0  # of a pair to be a link, with the noise that was learned
 
 
@@ -80,6 +83,8 @@ class LinkPosterior:
         Largest difference between two chains' probabilities of one pair.
     largest_component
         Records in the largest component.
+    discrepancy
+        Nats, the standard deviation of what the log odds of all links together were taken to be wrong by.
     """
 
     a: IntArray
@@ -92,6 +97,7 @@ class LinkPosterior:
     r_hat: float
     disagreement: float
     largest_component: int
+    discrepancy: float
 
 
 def link_posterior(
@@ -151,10 +157,13 @@ def link_posterior(
         most = _DRAW_BUDGET / max(_SWEEPS * sweep_steps(model, graph, chains), 1.0)
         n_draws = max(int(min(n_draws / chains.crowding(graph) ** 2, most)), _MIN_DRAWS)
     noises = _noises(model, (a, b), first, learned, settings, n_draws, rng)
+    discrepancy = 0.0 if learned.evidence.is_exact else _DISCREPANCY
+    shifts = discrepancy * _normal_scores(n_draws, settings.seed)
     nothing = np.zeros(len(a)), np.zeros(records.n_records)
     done, sums = checkpoints.begun(DrawSums(*nothing, (), (), (), None, *place, rng.bit_generator.state))
     sums.go_on_from(chains, rng)
-    for number, (now, log_new) in enumerate(_draws(model, noises[done:], learned, settings, rng), done + 1):
+    drawn = _draws(model, noises[done:], shifts[done:], learned, settings, rng)
+    for number, (now, log_new) in enumerate(drawn, done + 1):
         among = slice(None) if known is None else slice(number % every, None, every)
         found = with_weak(pass_over(now, log_new, number, known, among), now, log_new)
         sums = sums.plus(found, n_draws, occupancy, chains, missed, rng)
@@ -178,6 +187,7 @@ def link_posterior(
         _r_hat(sums.chain_n),
         sums.disagreement,
         int(sizes.max(initial=1)),
+        discrepancy,
     )  # fmt: skip
 
 
@@ -276,20 +286,30 @@ def _noises(
     )  # fmt: skip
 
 
+def _normal_scores(n: int, seed: int) -> FloatArray:
+    """(n,) standard normal quantiles at equal steps of probability, in random order: ten lie as wide as a thousand."""
+    order = np.random.default_rng([seed, 20_142]).permutation(n)
+    return np.asarray(ndtri((order + 0.5) / max(n, 1)))
+
+
 def _draws(
-    model: BlockModel, noises: list[HyperDraw], learned: Hyperparameters, settings: Settings, rng: np.random.Generator
+    model: BlockModel,
+    noises: list[HyperDraw],
+    shifts: FloatArray,
+    learned: Hyperparameters,
+    settings: Settings,
+    rng: np.random.Generator,
 ) -> Iterator[tuple[BlockModel, float]]:
-    """Draws of the hyperparameters: the model, and the log weight of one more individual."""
+    """Draws of the hyperparameters: the model, and the log weight of one more individual, with its shift (D,)."""
     occupancy = learned.occupancy(settings)
-    for drawn in noises:
-        now = with_noise(model, drawn.noise)
+    for drawn, shift in zip(noises, shifts.tolist(), strict=True):
+        now, log_new = with_noise(model, drawn.noise), learned.log_new + shift
         if occupancy.n_individuals is None:
             k, mean = occupancy.draw(drawn.n, rng)
             n = np.round(drawn.n)
             chance = np.log(max(k - n, 0.5)) - np.log(max(mean - n, 0.5))
-            yield now, learned.log_new + occupancy.log_new(drawn.n) - occupancy.log_new(learned.n) + float(chance)
-        else:
-            yield now, learned.log_new
+            log_new += occupancy.log_new(drawn.n) - occupancy.log_new(learned.n) + float(chance)
+        yield now, log_new
 
 
 def _with_faint(
@@ -354,7 +374,7 @@ def _tiny(model: BlockModel, occupancy: Occupancy) -> LinkPosterior:
         total = Interval(*([float(occupancy.n_individuals)] * 3))
     n_interval = Interval(float(numbers @ weight), float(low), float(min(high, n)))
     return LinkPosterior(
-        a, b, _as_decided(model.constraints, a, b, pair[a, b]), alone, n_interval, total, 0, 1.0, 0.0, n
+        a, b, _as_decided(model.constraints, a, b, pair[a, b]), alone, n_interval, total, 0, 1.0, 0.0, n, 0.0
     )
 
 

@@ -45,7 +45,7 @@ _LINKED = 0.5  # members of a class that the anchor calls links
 # case. Where links have swallowed several kinds of relatives one class or two may free none of them.
 _PATIENCE, _TRIED_ALWAYS = 2, 4
 _TELLS_SOMETHING = 1.5  # nats: more than sex does, whose wrong values are right half of the time
-_MOST_ALIKE = 0.1  # strangers per record, that are alike in what a class of links has not drawn anew
+_MOST_ALIKE = 0.1  # strangers per record, that are alike in what a class of links is not wrong in
 _CLEAR = 0.02  # a pair less probable than this is clearly no link
 # Pairs of what anchors relations are trained on, refit by refit: clear others, all but sure links, and all, for where
 # twins are, the anchor calls them sure links. And the probability above which noise is learned from pairs: at first it
@@ -254,6 +254,17 @@ def parts_that_links_change(model: BlockModel, n_records: int) -> list[np.ndarra
     """
     parts = connected_parts(model.tree, len(model.unrelated))
     return [part for part in parts if _shows_change(model, part) and _alike_in(model, ~part, n_records) <= _MOST_ALIKE]
+
+
+def without_strangers(noise: Noise, model: BlockModel, n_records: int) -> Noise:
+    """The noise without classes that strangers would make, unless all are such.
+
+    A class that is wrong for the most part in some fields is left out where too many strangers share the others, by
+    the measure of `parts_that_links_change`. Whether it holds links nobody could say: it would be made of these.
+    """
+    wrong = noise.concentration > 1.0
+    kept = np.array([not one.any() or _alike_in(model, ~one, n_records) <= _MOST_ALIKE for one in wrong])
+    return noise.only(kept) if kept.any() else noise
 
 
 def _alike_in(model: BlockModel, fields: np.ndarray, n_records: int) -> float:

@@ -67,13 +67,16 @@ class Noise:
             np.concatenate([before, parts]),
         )
 
-    def without_rare(self, least: float) -> Noise:
-        """Return it without the classes that draw fields anew and are rarer than that."""
-        kept = ~self.changes | (self.share >= least)
+    def only(self, kept: np.ndarray) -> Noise:
+        """Return it with these classes (Q,) bool alone, one at least."""
         if kept.all():
             return self
-        share = self.share[kept]
-        return Noise(self.concentration[kept], self.levels[kept], share / share.sum(), self.anew[kept])
+        share, anew = self.share[kept], self.anew[kept] if len(self.anew) else self.anew
+        return Noise(self.concentration[kept], self.levels[kept], share / share.sum(), anew)
+
+    def without_rare(self, least: float) -> Noise:
+        """Return it without the classes that draw fields anew and are rarer than that."""
+        return self.only(~self.changes | (self.share >= least))
 
     @classmethod
     def single(cls, concentration: FloatArray, levels: FloatArray | None = None) -> Noise:

@@ -113,6 +113,7 @@ def summarise(
             "r_hat": posterior.r_hat,
             "chain_disagreement": posterior.disagreement,
             "largest_component": posterior.largest_component,
+            "discrepancy": posterior.discrepancy,
         }
     return summary
 

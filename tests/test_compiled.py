@@ -5,11 +5,16 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from vber_cli.compiled import are_cached, merge_compiled
+from vber_cli import compiled, pipeline
+from vber_cli.compiled import are_cached, compiling_beside, merge_compiled
+from vber_cli.config import MergeOptions
 
+ROOT = Path(__file__).resolve().parents[1]
 SOURCE = "import numba\n\n\n@numba.njit(cache=True)\ndef twice(x):\n    return x + x\n"
 
 
@@ -45,3 +50,87 @@ def test_a_merge_whose_records_share_nothing_is_announced_once(vber, tmp_path, m
     assert (first.returncode, again.returncode) == (0, 0)
     assert "compiling" not in again.stderr
     assert merge_compiled(moves=moves)
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The processes that were started."""
+    processes = []
+    usual = subprocess.Popen
+
+    def start(*arguments, **named):
+        processes.append(usual(*arguments, **named))
+        return processes[-1]
+
+    monkeypatch.setattr(compiled.subprocess, "Popen", start)
+    return processes
+
+
+def test_the_second_process_ends_with_the_first(started):
+    with compiling_beside(wanted=True):
+        assert started[0].poll() is None
+    assert started[0].poll() is not None
+    with compiling_beside(wanted=False):
+        assert len(started) == 1
+    with pytest.raises(KeyError), compiling_beside(wanted=True):
+        raise KeyError
+    assert started[1].poll() is not None
+
+
+def test_where_no_second_process_starts_the_first_does_all(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
+    with compiling_beside(wanted=True):
+        pass
+
+
+def test_the_second_process_takes_no_module_from_where_the_command_was_called(tmp_path, monkeypatch):
+    (tmp_path / "numpy.py").write_text("open('taken', 'w').close()", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compiled, "__name__", "vber_cli.arrays")
+    other = compiled._start_compiling()
+    assert other.wait() != 0  # arrays imports numpy, and has no such function
+    assert not (tmp_path / "taken").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"threads": 2}, True),
+        ({"threads": 1}, False),
+        ({"threads": 2, "max_memory": "4GB"}, False),
+        ({"threads": 2, "moves": False, "K": 5}, False),
+    ],
+)
+def test_a_second_process_needs_a_core_and_memory_of_its_own(monkeypatch, options, wanted):
+    monkeypatch.setattr(pipeline, "merge_compiled", lambda **_: False)
+    assert pipeline._may_compile_beside(MergeOptions(files=("one.csv",), **options)) is wanted
+    monkeypatch.setattr(pipeline, "merge_compiled", lambda **_: True)
+    assert not pipeline._may_compile_beside(MergeOptions(files=("one.csv",), **options))
+
+
+_SIGNATURES = """
+import sys
+from vber_cli.cli.app import main
+from vber_cli.compiled import compile_linking
+from vber_cli.engine import block_kernels, cavi_kernels, component_kernels, decide_kernels
+
+names = ["gibbs", "merge", "reassign", "split", "blocks_weight"]
+kernels = [getattr(block_kernels, f"{name}_kernel") for name in names]
+kernels += [component_kernels.compare_components_kernel, decide_kernels.decide_small_kernel]
+kernels += [cavi_kernels.cells_kernel, cavi_kernels.local_kernel]
+compile_linking()
+before = [set(kernel.signatures) for kernel in kernels]
+assert all(before)
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    assert not end.code
+assert before == [set(kernel.signatures) for kernel in kernels]
+"""
+
+
+def test_what_is_compiled_beside_is_what_a_merge_calls(tmp_path):
+    command = [sys.executable, "-c", _SIGNATURES, "merge", "--config", "sample_data/vber.toml"]
+    command += ["--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr

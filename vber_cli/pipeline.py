@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from vber_cli.arrays import n_distinct
-from vber_cli.compiled import merge_compiled
+from vber_cli.compiled import compiling_beside, merge_compiled
 from vber_cli.config import OPTIONS, MergeOptions
 from vber_cli.constrain import (
     Decisions,
@@ -101,6 +101,7 @@ def run_merge(
             result.path.with_name(f".{result.path.name}.vber-checkpoint") if checkpoints else None,
             progress, resume=options.resume, max_seconds=options.max_seconds,
         ) as journal,
+        compiling_beside(wanted=_may_compile_beside(options)),
     ):  # fmt: skip
         if result.restored:
             progress.note(f"a run died while it replaced {options.out}: the older result is back")
@@ -117,6 +118,16 @@ def run_merge(
         else:
             journal.remove()
     return MergeOutcome(Path(options.out), summary, found.optimum.fit.converged, journal.cut, checkpoint)
+
+
+def _may_compile_beside(options: MergeOptions) -> bool:
+    """Whether there is something to compile, and a core and memory for a second process that does."""
+    spare = _threads(options) > 1 and options.max_memory_bytes is None
+    return spare and options.moves and not merge_compiled(moves=True)
+
+
+def _threads(options: MergeOptions) -> int:
+    return options.threads or os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -151,6 +162,10 @@ def _prepare(
     provenance = Provenance.of(options.seed, options.digest(read_beside), names, [d.digest() for d in databases])
     journal.begin(identity_of(options, OPTIONS, provenance, read_beside), OPTIONS)
     result.check_space(estimate_bytes(encoded, with_records=options.records))
+    if not merge_compiled(moves=options.moves):
+        run.progress.note(
+            "compiling the inner loops, once after an installation or update: it may take a minute or two"
+        )
     compared = _compare(options, run, encoded, names, journal)
     if earlier is not None:
         earlier.check_fields(encoded.codebook.fields, [kind.kind for kind in compared.types])
@@ -220,7 +235,7 @@ def _compare(options: MergeOptions, run: Run, encoded: Encoded, names: list[str]
             run.progress.note("--type has no effect with --no-moves: the literal algorithm compares values as they are")
         asked = dict.fromkeys(fields, "category")
     with run.phase("compare"):
-        threads = options.threads or os.cpu_count() or 1
+        threads = _threads(options)
         compared = journal.step(
             "compare", lambda: compare(encoded.records, encoded.codebook, tuple(names), asked, threads)
         )
@@ -259,7 +274,7 @@ def estimate_memory(records: Records) -> float:
 def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tuple[infer.Result, Search | None]:
     compared, order, constraints = data.compared, data.order, data.constraints
     records, as_read = in_order(compared.records, order), in_order(data.encoded.records, order)
-    threads = options.threads or os.cpu_count() or 1
+    threads = _threads(options)
     fixed = options.concentration
     prior = make_prior(records, options.prior, DEFAULT_CONCENTRATION if fixed is None else fixed)
     clock = [time.perf_counter()]
@@ -274,10 +289,6 @@ def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tu
         occupancy_of(constraints, records.n_records, options.K), fixed is None, options.prior == "empirical",
         fixed is None and not options.independent, options.seed, threads, checkpoints=journal,
     )  # fmt: skip
-    if not merge_compiled(moves=options.moves):
-        run.progress.note(
-            "compiling the inner loops, once after an installation or update: it may take two or three minutes"
-        )
     if not options.moves:
         start = "records" if options.start == "auto" else options.start
         journal.finish()

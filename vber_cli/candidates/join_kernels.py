@@ -5,13 +5,14 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from vber_cli.model.compile_kernels import kernel
 from vber_cli.model.similar_kernels import value_level
 
 _TILE = 4096  # records scored at a time, so that their scores stay in the nearest cache
 _ROUNDING = 1e-2  # nats by which a score in single precision may be off
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def score_pair(a, b, scorer):  # type: ignore[no-untyped-def]
     """Evidence of a pair in nats."""
     total = 0.0
@@ -37,7 +38,7 @@ def _emit(a, b, scorer, threshold, out_a, out_b, used):  # type: ignore[no-untyp
     return used
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def key_kernel(codes, fields):  # type: ignore[no-untyped-def]
     """A 64-bit key of the codes of `fields` for every record, and whether all of them are observed."""
     key = np.zeros(len(codes), np.uint64)
@@ -56,7 +57,7 @@ def key_kernel(codes, fields):  # type: ignore[no-untyped-def]
     return key, complete
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def among_kernel(hashed, wanted):  # type: ignore[no-untyped-def]
     """(N,) bool: whether each 64-bit key is among those wanted."""
     mask = np.uint64(1)
@@ -80,7 +81,7 @@ def among_kernel(hashed, wanted):  # type: ignore[no-untyped-def]
     return out
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def beside_kernel(order, group_ptr, lo, hi, sampled, scorer, threshold):  # type: ignore[no-untyped-def]
     """Records of groups lo..hi-1 whose evidence with a sampled one of their group exceeds the threshold."""
     found = np.empty(group_ptr[hi] - group_ptr[lo], np.int32)
@@ -100,7 +101,7 @@ def beside_kernel(order, group_ptr, lo, hi, sampled, scorer, threshold):  # type
     return found[:used]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _refine(  # type: ignore[no-untyped-def]
     members, keys, others, scorer, cap, threshold, out_a, out_b, used
 ):
@@ -145,7 +146,7 @@ def _refine(  # type: ignore[no-untyped-def]
     return used, compared
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def join_kernel(  # type: ignore[no-untyped-def]
     order, group_ptr, lo, hi, keys, others, scorer, cap, threshold, out_a, out_b
 ):
@@ -168,7 +169,7 @@ def join_kernel(  # type: ignore[no-untyped-def]
     return used, compared
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _others_table(scorer):  # type: ignore[no-untyped-def]
     """What each value is worth beside a record: before a record is looked at, that of an unrelated one.
 
@@ -182,7 +183,7 @@ def _others_table(scorer):  # type: ignore[no-untyped-def]
     return table
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _row_scores(a, lo, hi, scorer, table, out):  # type: ignore[no-untyped-def]
     """Scores of record a with records lo..hi-1, to single precision, in `out`.
 
@@ -210,7 +211,7 @@ def _row_scores(a, lo, hi, scorer, table, out):  # type: ignore[no-untyped-def]
         field[v + 1] = other
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def all_pairs_kernel(lo, hi, scorer, threshold, out_a, out_b):  # type: ignore[no-untyped-def]
     """Pairs (a, b) with lo ≤ a < hi, a < b < N whose evidence exceeds the threshold, as `join_kernel`."""
     n = len(scorer.codes)
@@ -227,7 +228,7 @@ def all_pairs_kernel(lo, hi, scorer, threshold, out_a, out_b):  # type: ignore[n
     return used
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def sample_scores_kernel(records, scorer, threshold, out):  # type: ignore[no-untyped-def]
     """Scores above the threshold of the sample with all N; returns how many, those beyond `out` only counted."""
     n = len(scorer.codes)
@@ -257,7 +258,7 @@ def _drawn(a, b, one_in):  # type: ignore[no-untyped-def]
     return (h >> np.uint64(32)) % np.uint64(one_in) == 0
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def audit_kernel(lo, hi, records, scorer, threshold, faint, one_in, out_record, out_other):  # type: ignore[no-untyped-def]
     """Records lo..hi-1 of the sample against all N: the pairs whose evidence exceeds the threshold.
 

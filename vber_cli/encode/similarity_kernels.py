@@ -10,6 +10,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from vber_cli.model.compile_kernels import kernel
+
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
 
@@ -21,7 +23,7 @@ def _mixed(h):  # type: ignore[no-untyped-def]
     return h ^ (h >> np.uint64(32))
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def deletions_kernel(chars, ptr, texts, length, bits, part, n_parts, keys):  # type: ignore[no-untyped-def]
     """Write the variants of `length` characters that the given texts have after 0, 1 or 2 deletions.
 
@@ -82,7 +84,7 @@ def _within_one(chars, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
     return 2
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def distance_kernel(chars, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
     """Damerau-Levenshtein distance (unrestricted) of chars[a:a_end] and chars[b:b_end] if at most 2, else 3."""
     if abs((a_end - a) - (b_end - b)) > 2:
@@ -112,7 +114,7 @@ def distance_kernel(chars, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
     return best + 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def edits_kernel(chars, ptr, keys, bits, distance, cap, begin, end, out_a, out_b):  # type: ignore[no-untyped-def]
     """List the pairs at the given distance that share a variant; `keys` sorted, groups start in begin..end.
 
@@ -143,7 +145,7 @@ def edits_kernel(chars, ptr, keys, bits, distance, cap, begin, end, out_a, out_b
     return used
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def bags_kernel(chars, ptr):  # type: ignore[no-untyped-def]
     """Which characters a text has, once and twice, in 32 classes, as a bit mask; and how many it has beyond that."""
     n = len(ptr) - 1
@@ -171,7 +173,7 @@ def _n_bits(x):  # type: ignore[no-untyped-def]
     return (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def jaro_winkler_kernel(chars, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
     """Jaro-Winkler similarity of two texts of at most 64 characters."""
     m, n = a_end - a, b_end - b
@@ -210,7 +212,7 @@ def jaro_winkler_kernel(chars, a, a_end, b, b_end):  # type: ignore[no-untyped-d
     return jaro + 0.1 * prefix * (1 - jaro)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def jaro_pairs_kernel(  # type: ignore[no-untyped-def]
     chars, ptr, members, group_ptr, mask, beyond, threshold, cap, groups, out_a, out_b
 ):
@@ -244,7 +246,7 @@ def jaro_pairs_kernel(  # type: ignore[no-untyped-def]
     return used
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def group_pairs_kernel(members, group_ptr, cap, out_a, out_b):  # type: ignore[no-untyped-def]
     """List the pairs within groups, each member with at most the first `cap` ones before it."""
     used = 0
@@ -258,7 +260,7 @@ def group_pairs_kernel(members, group_ptr, cap, out_a, out_b):  # type: ignore[n
     return used
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def near_numbers_kernel(numbers, order, unit, relative, cap, out_a, out_b):  # type: ignore[no-untyped-def]
     """List the pairs of numbers that differ by at most `unit` or a small share; each with the next `cap` above."""
     used = 0
@@ -275,7 +277,7 @@ def near_numbers_kernel(numbers, order, unit, relative, cap, out_a, out_b):  # t
     return used
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def overlap_pairs_kernel(  # type: ignore[no-untyped-def]
     words, ptr, index_ptr, index, threshold, close, cap, begin, end, out_a, out_b, out_level
 ):
@@ -322,7 +324,7 @@ def overlap_pairs_kernel(  # type: ignore[no-untyped-def]
     return used
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def levels_kernel(codes_a, codes_b, form, ptr, partner, level, other, missing):  # type: ignore[no-untyped-def]
     """Level of each pair of codes; value v's partners, rising, are partner[ptr[v]:ptr[v + 1]], each with its level."""
     out = np.full(len(codes_a), other, np.int8)

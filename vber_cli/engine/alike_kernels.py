@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
+
+from vber_cli.model.compile_kernels import kernel
 
 _NEGLIGIBLE = -40.0  # nats below the most probable class
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def classes_kernel(  # type: ignore[no-untyped-def]
     shown, certain, by_chance, by_tree, prior, given, log_odds, log_level, n_link, link_weight, weight, part, sums
 ):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 
 from vber_cli.engine.block_list_kernels import (
@@ -28,7 +27,6 @@ from vber_cli.engine.block_list_kernels import (
     unlink_unit,
 )
 from vber_cli.engine.component_kernels import compared
-from vber_cli.engine.leaf_kernels import leaf
 from vber_cli.engine.local_kernels import add_stats, block_weight, compare_kernel, predictive, scratch
 from vber_cli.engine.special_kernels import mix64, next_uniform, sort_first
 from vber_cli.engine.unit_kernels import (
@@ -42,12 +40,13 @@ from vber_cli.engine.unit_kernels import (
     unit_fit,
     unit_joining,
 )
+from vber_cli.model.compile_kernels import kernel, leaf
 
 _GAIN = 1e-9  # nats a move must gain to be taken: below lies rounding
 _ALL_BLOCKS_UP_TO = 10  # in a component of so many records a record may join any block, not only its neighbours'
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def merge_kernel(  # type: ignore[no-untyped-def]
     lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, edge_order, model, log_new, label, version, seen
 ):
@@ -108,7 +107,7 @@ def merge_kernel(  # type: ignore[no-untyped-def]
     return taken
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def reassign_kernel(  # type: ignore[no-untyped-def]
     lo, hi, comp_ptr, comp_record, edge_ptr, edge_a, edge_b, model, log_new, label, version, seen
 ):
@@ -172,7 +171,7 @@ def reassign_kernel(  # type: ignore[no-untyped-def]
     return taken
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def split_kernel(  # type: ignore[no-untyped-def]
     lo, hi, comp_ptr, comp_record, model, log_new, label, version, seen
 ):
@@ -403,7 +402,7 @@ def _gibbs_sweep(  # type: ignore[no-untyped-def]
         insert_unit(i, to, mate, block, head, follow, size)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def gibbs_kernel(  # type: ignore[no-untyped-def]
     lo, hi, comps, model, log_new, n_burn, n_keep, seed, count, label, weight, pair_probability, alone, repeats, stats,
     class_weight, blocks,
@@ -473,7 +472,7 @@ def gibbs_kernel(  # type: ignore[no-untyped-def]
         publish_labels(records, label, block)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def blocks_weight_kernel(block_ptr, block_record, model):  # type: ignore[no-untyped-def]
     """Λ of blocks given as CSR with ascending records, (B,) float64."""
     out = np.zeros(len(block_ptr) - 1)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from vber_cli.engine.leaf_kernels import leaf
 from vber_cli.engine.unit_kernels import following
+from vber_cli.model.compile_kernels import kernel, leaf
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def link_blocks(records, label, block, head, follow, size):  # type: ignore[no-untyped-def]
     """Local blocks from global labels, as linked lists; the records must be ascending."""
     head[:] = -1
@@ -22,7 +21,7 @@ def link_blocks(records, label, block, head, follow, size):  # type: ignore[no-u
         size[k] += 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def publish_labels(records, label, block):  # type: ignore[no-untyped-def]
     """Global labels from local blocks."""
     for i in range(len(records)):
@@ -91,7 +90,7 @@ def free_block(start, size):  # type: ignore[no-untyped-def]
     return -1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def neighbours_of(records, edge_a, edge_b, lo, hi):  # type: ignore[no-untyped-def]
     """The component's edges lo..hi-1 as local CSR, neighbours in the order of the edges."""
     m = len(records)

@@ -13,6 +13,7 @@ import numba as nb
 import numpy as np
 
 from vber_cli.engine.special_kernels import digamma, log_rising, mix64
+from vber_cli.model.compile_kernels import kernel
 from vber_cli.model.search_kernels import place_of
 
 # A term this far (in nats) below the largest one is beyond double precision: it is left out and bounded.
@@ -21,7 +22,7 @@ _FEW_RECORDS = 24  # of an individual, whose values are sorted in as they come
 _MOST_HOLDERS = 4096  # of two values at once, beyond which the rarest field is walked instead
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def transpose_kernel(ptr, individual, phi, n_stored):  # type: ignore[no-untyped-def]
     """φ by individual instead of by record: (row pointers, records, φ), records ascending within an individual."""
     out_ptr = np.zeros(n_stored + 1, np.int64)
@@ -41,7 +42,7 @@ def transpose_kernel(ptr, individual, phi, n_stored):  # type: ignore[no-untyped
     return out_ptr, record, weight
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def cells_kernel(lo, hi, codes, value_ptr, ptr, record, weight):  # type: ignore[no-untyped-def]
     """Cells of individuals lo..hi-1, c_kfv = Σ_r φ_rk 1{x_rf = v}.
 
@@ -96,7 +97,7 @@ def cells_kernel(lo, hi, codes, value_ptr, ptr, record, weight):  # type: ignore
     return size, value[:used].copy(), count[:used].copy(), observed
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def expectations_kernel(  # type: ignore[no-untyped-def]
     lo, hi, cell_ptr, cell_value, cell_count, prior, prior_total, n_observed, psi_cell, psi_total
 ):
@@ -109,7 +110,7 @@ def expectations_kernel(  # type: ignore[no-untyped-def]
                 psi_cell[e] = digamma(prior[cell_value[e]] + cell_count[e])
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def postings_kernel(cell_ptr, cell_value, psi_cell, psi_total, n_values_total):  # type: ignore[no-untyped-def]
     """Individuals that hold each value (CSR over values), and the best factor any of them gives a record with it."""
     n_stored, n_fields = psi_total.shape
@@ -152,7 +153,7 @@ def _pair_key(g, h):  # type: ignore[no-untyped-def]
     return mix64((np.uint64(g) << np.uint64(32)) | np.uint64(h))
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def usual_pairs_kernel(records, codes, value_ptr, post_ptr):  # type: ignore[no-untyped-def]
     """How often two fields are the two rarest of a record, (F, F) int64, over some of the records."""
     n_fields = codes.shape[1]
@@ -174,7 +175,7 @@ def usual_pairs_kernel(records, codes, value_ptr, post_ptr):  # type: ignore[no-
     return count
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def holders_kernel(cell_ptr, cell_value, n_fields, f, g, head, follow, key, individual, used):  # type: ignore[no-untyped-def]
     """Fill in the individuals by the values they hold of fields f and g, from entry `used` on.
 
@@ -195,7 +196,7 @@ def holders_kernel(cell_ptr, cell_value, n_fields, f, g, head, follow, key, indi
                 used += 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _holders_of(p, g, h, head, follow, key, individual, out):  # type: ignore[no-untyped-def]
     """Fill `out` with those who hold both values; returns how many, −1 if there are more than it can take."""
     wanted = _pair_key(g, h)
@@ -211,7 +212,7 @@ def _holders_of(p, g, h, head, follow, key, individual, out):  # type: ignore[no
     return n
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _rank_fields(  # type: ignore[no-untyped-def]
     r, codes, value_ptr, post_ptr, post_best, psi_prior, unshared_total, psi_rest, psi_rest_total, fields, length, least
 ):
@@ -242,7 +243,7 @@ def _rank_fields(  # type: ignore[no-untyped-def]
     return m, bound, score_rest
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def local_kernel(  # type: ignore[no-untyped-def]
     lo, hi, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, psi_prior,
     post_ptr, post_individual, post_best, psi_rest, psi_rest_total, n_rest, hint, pair_fields, holders,
@@ -325,7 +326,7 @@ def local_kernel(  # type: ignore[no-untyped-def]
     return size, individual[:used].copy(), phi[:used].copy(), rest
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _normalise(individual, phi, first, used, best, score_rest, n_rest):  # type: ignore[no-untyped-def]
     """Scores first..used-1 to φ, by ascending individual, what is negligible left out; (end, φ of the rest)."""
     kept = first
@@ -347,7 +348,7 @@ def _normalise(individual, phi, first, used, best, score_rest, n_rest):  # type:
     return kept, rest / total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def log_partition_kernel(  # type: ignore[no-untyped-def]
     lo, hi, cell_ptr, cell_value, cell_count, prior, prior_total, n_observed, out
 ):
@@ -362,7 +363,7 @@ def log_partition_kernel(  # type: ignore[no-untyped-def]
         out[k] = total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def rest_log_partition_kernel(rest_count, rest_observed, prior, prior_total):  # type: ignore[no-untyped-def]
     """Σ_f [log B(λ) − log B(A_f)] of one individual of the rest."""
     total = 0.0
@@ -374,7 +375,7 @@ def rest_log_partition_kernel(rest_count, rest_observed, prior, prior_total):  #
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def digamma_kernel(x):  # type: ignore[no-untyped-def]
     """ψ of every element of a one-dimensional array."""
     out = np.empty(len(x))
@@ -383,7 +384,7 @@ def digamma_kernel(x):  # type: ignore[no-untyped-def]
     return out
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def likeliest_kernel(ptr, individual, phi):  # type: ignore[no-untyped-def]
     """(N,) int32: the individual of each row's largest φ, −1 where the row is empty."""
     out = np.full(len(ptr) - 1, -1, np.int32)
@@ -396,7 +397,7 @@ def likeliest_kernel(ptr, individual, phi):  # type: ignore[no-untyped-def]
     return out
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def restless_kernel(ptr, individual, phi, old_ptr, old_individual, old_phi, n_stored, least):  # type: ignore[no-untyped-def]
     """(N,) bool: records that lean on an individual on which some record has come to lean by more than `least`."""
     moved = np.zeros(n_stored, np.bool_)
@@ -421,7 +422,7 @@ def restless_kernel(ptr, individual, phi, old_ptr, old_individual, old_phi, n_st
     return out
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def change_kernel(ptr, individual, phi, old_ptr, old_individual, old_phi):  # type: ignore[no-untyped-def]
     """Largest |φ − φ_old| over all entries of two row-sorted sparse matrices."""
     largest = 0.0

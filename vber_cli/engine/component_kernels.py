@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba as nb
 import numpy as np
 
-from vber_cli.engine.leaf_kernels import leaf
 from vber_cli.engine.local_kernels import compare_kernel
+from vber_cli.model.compile_kernels import kernel, leaf
 from vber_cli.model.types import IntArray, LongArray
 
 
@@ -37,7 +36,7 @@ class Compared(NamedTuple):
     levels: np.ndarray
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def compared(comps, c):  # type: ignore[no-untyped-def]
     """The records of component c, their levels (m, m, F)."""
     records = comps.comp_record[comps.comp_ptr[c] : comps.comp_ptr[c + 1]]
@@ -46,7 +45,7 @@ def compared(comps, c):  # type: ignore[no-untyped-def]
     return records, comps.levels[lo:hi].reshape((m, m, comps.levels.shape[1]))
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def compare_components_kernel(lo, hi, comps, model):  # type: ignore[no-untyped-def]
     """Fill `comps.levels` of components lo..hi-1."""
     for c in range(lo, hi):
@@ -63,7 +62,7 @@ def _root_of(x, root):  # type: ignore[no-untyped-def]
     return x
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def components_kernel(a, b, n_records):  # type: ignore[no-untyped-def]
     """Union–find: (N,) int32, the smallest record of each record's component."""
     root = np.arange(n_records).astype(np.int32)
@@ -78,7 +77,7 @@ def components_kernel(a, b, n_records):  # type: ignore[no-untyped-def]
     return root
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def capped_kernel(a, b, needed, n_records, largest):  # type: ignore[no-untyped-def]
     """Union–find along the edges in their order: (E,) bool, False where an edge that is not needed would make more.
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from vber_cli.engine.partition_kernels import MAX_EXACT
 from vber_cli.engine.unit_kernels import local_units, possible_blocks
+from vber_cli.model.compile_kernels import kernel
 from vber_cli.model.constraints_kernels import standing
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def decide_small_kernel(comp_ptr, comp_record, pair_ptr, gain, n_small, label, constraints):  # type: ignore[no-untyped-def]
     """Components of at most MAX_EXACT records: the partition whose blocks' pairs gain most, over all partitions.
 
@@ -63,7 +63,7 @@ def decide_small_kernel(comp_ptr, comp_record, pair_ptr, gain, n_small, label, c
             s ^= block
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _block_gain(r, k, label, nbr_ptr, nbr, nbr_gain, size, unlisted):  # type: ignore[no-untyped-def]
     """Sum of the gains of r with the members of block k other than r, given the block's size without r."""
     total = 0.0
@@ -75,7 +75,7 @@ def _block_gain(r, k, label, nbr_ptr, nbr, nbr_gain, size, unlisted):  # type: i
     return total + unlisted * (size - listed)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _unit_size(r, constraints):  # type: ignore[no-untyped-def]
     """How many records the unit that r leads has."""
     if len(constraints.lead) == 0:
@@ -83,13 +83,13 @@ def _unit_size(r, constraints):  # type: ignore[no-untyped-def]
     return max(constraints.mate_ptr[r + 1] - constraints.mate_ptr[r], 1)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _unit_record(r, p, constraints):  # type: ignore[no-untyped-def]
     """The p-th record of the unit that r leads."""
     return r if p == 0 else constraints.mate[constraints.mate_ptr[r] + p]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _barred(a, b, follow, constraints):  # type: ignore[no-untyped-def]
     """Whether the lists of records that begin with a and b hold a pair that cannot be together."""
     if len(constraints.lead) == 0:
@@ -105,7 +105,7 @@ def _barred(a, b, follow, constraints):  # type: ignore[no-untyped-def]
     return False
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _bars(r, k, follow, constraints):  # type: ignore[no-untyped-def]
     """Whether the unit of r cannot be with some record of block k."""
     if len(constraints.lead) > 0:
@@ -116,7 +116,7 @@ def _bars(r, k, follow, constraints):  # type: ignore[no-untyped-def]
     return False
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _unit_gain(r, k, size, label, nbr_ptr, nbr, nbr_gain, unlisted, constraints):  # type: ignore[no-untyped-def]
     """Sum of the gains of the records of a unit with block k, which has `size` records besides."""
     total = 0.0
@@ -125,7 +125,7 @@ def _unit_gain(r, k, size, label, nbr_ptr, nbr, nbr_gain, unlisted, constraints)
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _best_block(r, label, nbr_ptr, nbr, nbr_gain, size, follow, unlisted, constraints):  # type: ignore[no-untyped-def]
     """The block that the unit which r leads should be in: its present one, another, or (r) one of its own."""
     home = label[r]
@@ -153,7 +153,7 @@ def _best_block(r, label, nbr_ptr, nbr, nbr_gain, size, follow, unlisted, constr
     return to
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _move(r, to, label, size, follow):  # type: ignore[no-untyped-def]
     """Move a record, not the first of its block, to another block, or to one of its own (to = r)."""
     home = label[r]
@@ -171,7 +171,7 @@ def _move(r, to, label, size, follow):  # type: ignore[no-untyped-def]
     size[to] += 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def decide_large_kernel(  # type: ignore[no-untyped-def]
     comp_ptr, comp_record, lo, hi, edge_order, edge_ptr, edge_a, edge_b, nbr_ptr, nbr, nbr_gain, unlisted, label,
     constraints,
@@ -231,7 +231,7 @@ def decide_large_kernel(  # type: ignore[no-untyped-def]
                 break
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def membership_kernel(label, size, a, b, probability, alone):  # type: ignore[no-untyped-def]
     """(N,) probability, runner-up and its probability, as in `decide.Membership`; `size` (n,) of the blocks."""
     n = len(label)

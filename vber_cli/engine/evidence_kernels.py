@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.local_kernels import doubt_of, tree_ratio
+from vber_cli.model.compile_kernels import kernel
 from vber_cli.model.similar_kernels import record_levels
 from vber_cli.model.types import FloatArray, IntArray
 from vber_cli.parallel import map_ranges, ranges
@@ -16,13 +16,13 @@ from vber_cli.parallel import map_ranges, ranges
 _PER_PART = 1 << 15  # pairs
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _levels_kernel(lo, hi, a, b, model, out):  # type: ignore[no-untyped-def]
     for i in range(lo, hi):
         record_levels(a[i], b[i], model, out[i])
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _factors(model):  # type: ignore[no-untyped-def]
     """Per class, field and level: the factor of a pair; of identical values the parts before and after 1 / θ."""
     n_classes, n_fields = model.alpha.shape
@@ -37,7 +37,7 @@ def _factors(model):  # type: ignore[no-untyped-def]
     return factor
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _evidence_kernel(lo, hi, b, levels, model, link, doubt):  # type: ignore[no-untyped-def]
     n_classes, n_fields = model.alpha.shape
     factor = _factors(model)
@@ -121,7 +121,7 @@ def pair_evidence(
     return link, doubt
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _tree_kernel(b, levels, model, out):  # type: ignore[no-untyped-def]
     begin = 0
     while begin < len(model.tree):
@@ -153,7 +153,7 @@ def tree_evidence(model: BlockModel, b: IntArray, levels: np.ndarray) -> FloatAr
     return out
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _relation_kernel(b, levels, log_level, model, out):  # type: ignore[no-untyped-def]
     for i in range(len(b)):
         reference = 0.0

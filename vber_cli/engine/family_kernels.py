@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from vber_cli.engine.cavi_kernels import _score
+from vber_cli.model.compile_kernels import kernel
 from vber_cli.model.constraints_kernels import standing
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def support_kernel(lead, individual, constraints):  # type: ignore[no-untyped-def]
     """(E,) bool: entries to keep so that no individual has two units that cannot be together; the earlier ones stay.
 
@@ -27,7 +27,7 @@ def support_kernel(lead, individual, constraints):  # type: ignore[no-untyped-de
     return keep
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def unit_scores_kernel(  # type: ignore[no-untyped-def]
     lead, ptr, individual, mate_ptr, mate, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, psi_prior,
     psi_rest, psi_rest_total,

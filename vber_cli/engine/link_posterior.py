@@ -50,7 +50,7 @@ _MIXED = 4000  # normal distributions, that n is a mixture of
 _PER_DRAW = 100_000
 # Nats, the standard deviation of how far off the log odds of all links together may be, where the model is not exact.
 # A simplification that counts some evidence twice or not at all does so in thousands of pairs alike.
-_DISCREPANCY = 0.4
+_DISCREPANCY = 0.5
 _HARDLY, _SURE_ODDS = 1e-7, 12.0  # of a pair to be a link, with the noise that was learned
 
 

@@ -21,11 +21,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba as nb
 import numpy as np
 
-from vber_cli.engine.leaf_kernels import inlined_leaf, leaf
 from vber_cli.engine.special_kernels import mix64, sort_first
+from vber_cli.model.compile_kernels import inlined_leaf, kernel, leaf
 from vber_cli.model.similar_kernels import record_levels
 from vber_cli.model.types import FloatArray
 
@@ -126,7 +125,7 @@ def compare_kernel(records, model, levels):  # type: ignore[no-untyped-def]
                 levels[j, i, f] = levels[i, j, f]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def scratch(model):  # type: ignore[no-untyped-def]
     """Scratch space for one model; in it no block is known yet."""
     part = np.empty((6, max(model.codes.shape[1], len(model.share))))

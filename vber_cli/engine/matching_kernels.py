@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from vber_cli.engine.special_kernels import mix64
+from vber_cli.model.compile_kernels import kernel
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def together_kernel(draw):  # type: ignore[no-untyped-def]
     """(P,) int64: i · 2³² + j for every i < j in one block of a partition.
 
@@ -39,7 +39,7 @@ def together_kernel(draw):  # type: ignore[no-untyped-def]
     return out
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def set_hash_kernel(draw, out, alone):  # type: ignore[no-untyped-def]
     """Write a hash of each record's block to `out` (N,) uint64, and add 1 to `alone` (N,) where it has no other."""
     n = len(draw)
@@ -54,7 +54,7 @@ def set_hash_kernel(draw, out, alone):  # type: ignore[no-untyped-def]
             alone[r] += 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def modes_kernel(hashes):  # type: ignore[no-untyped-def]
     """Of each column of (T, N) uint64 the most frequent entry (the least of several), and how often it is there."""
     n_draws, n = hashes.shape

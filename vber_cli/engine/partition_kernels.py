@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 
 from vber_cli.engine.local_kernels import COPIES, FRESH, SHOWN, add_stats, compare_kernel, predictive, scratch
 from vber_cli.engine.unit_kernels import local_units, possible_blocks
+from vber_cli.model.compile_kernels import kernel
 from vber_cli.model.similar_kernels import record_levels
 
 MAX_EXACT = 8  # components of at most so many records are summed over all their partitions
@@ -16,7 +16,7 @@ _NOTABLE = 1e-7  # weak pairs less probable than this leave no trace in the stat
 _POSSIBLE = 1e-12  # blocks less probable than this leave no trace in the statistics
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def pair_stats_kernel(a, b, weight, model, stats, class_weight, repeats):  # type: ignore[no-untyped-def]
     """`add_stats` of the pairs (a[i], b[i]), each as a block of two with the weight given."""
     n_classes, n_fields = model.alpha.shape
@@ -60,7 +60,7 @@ def pair_stats_kernel(a, b, weight, model, stats, class_weight, repeats):  # typ
                 stats[q, f, SHOWN + 1] += mine
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _subset_weights(records, levels, model, work, out, members):  # type: ignore[no-untyped-def]
     """Λ of every subset of the records, indexed by bit mask; IMPOSSIBLE where constraints forbid it as a block."""
     m = len(records)
@@ -83,7 +83,7 @@ def _subset_weights(records, levels, model, work, out, members):  # type: ignore
     possible_blocks(m, lead, barred, out)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _sum_partitions(full, evidence, log_new, log_z, mean, square):  # type: ignore[no-untyped-def]
     """For every subset s of the records: log of the sum over its partitions, and E[n] and E[n²] of their blocks."""
     log_z[0] = 0.0
@@ -118,7 +118,7 @@ def _sum_partitions(full, evidence, log_new, log_z, mean, square):  # type: igno
         square[s] = second / z
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def enumerate_kernel(  # type: ignore[no-untyped-def]
     lo, hi, comp_ptr, comp_record, pair_ptr, model, log_new, count,
     pair_probability, alone, repeats, stats, class_weight,
@@ -168,7 +168,7 @@ def enumerate_kernel(  # type: ignore[no-untyped-def]
     return total_mean, total_variance
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def count_weights_kernel(records, model):  # type: ignore[no-untyped-def]
     """log Σ over partitions with j blocks of exp Σ Λ, j = 0..m, and the same restricted to each pair being together.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 
 from vber_cli.engine.special_kernels import digamma
+from vber_cli.model.compile_kernels import kernel
 from vber_cli.model.search_kernels import place_of
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def settle_kernel(  # type: ignore[no-untyped-def]
     rows, codes, value_ptr, ptr, individual, phi, rest, cell_ptr, cell_value, cell_count, n_observed, prior,
     prior_total, psi_rest, psi_rest_total, n_rest, least, max_passes,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from vber_cli.engine.smered_kernels import pair_weight
+from vber_cli.model.compile_kernels import kernel
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def candidates_kernel(group, group_ptr, group_record, largest, least, data, state):  # type: ignore[no-untyped-def]
     """Pairs of records that share a group, each once.
 
@@ -52,7 +52,7 @@ def candidates_kernel(group, group_ptr, group_record, largest, least, data, stat
     return a[:n_pairs].copy(), b[:n_pairs].copy()
 
 
-@nb.njit(cache=True)
+@kernel
 def _met_before(s, i, j, group, group_ptr, largest):  # type: ignore[no-untyped-def]
     """Whether an earlier key has paired the two."""
     for t in range(s):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 
 from vber_cli.engine.smered_kernels import (
@@ -16,11 +15,12 @@ from vber_cli.engine.smered_kernels import (
 )
 from vber_cli.engine.smered_move_kernels import moves_kernel
 from vber_cli.engine.special_kernels import log_rising, log_sum, next_log_gamma, next_uniform
+from vber_cli.model.compile_kernels import kernel
 
 _LARGEST_LOG = 600.0  # of a number and its product with a few more
 
 
-@nb.njit(cache=True)
+@kernel
 def weigh_blocks(data, state, work):  # type: ignore[no-untyped-def]
     """Compute Λ of every block, and their sum, anew for the current θ and β̃."""
     state.total[0] = 0.0
@@ -31,7 +31,7 @@ def weigh_blocks(data, state, work):  # type: ignore[no-untyped-def]
         state.total[0] += state.weight[block]
 
 
-@nb.njit(cache=True)
+@kernel
 def _members(block, state, work):  # type: ignore[no-untyped-def]
     m = 0
     record = state.head[block]
@@ -42,7 +42,7 @@ def _members(block, state, work):  # type: ignore[no-untyped-def]
     return m
 
 
-@nb.njit(cache=True)
+@kernel
 def set_tables(data, state, log_clean):  # type: ignore[no-untyped-def]
     """Compute what the moves look up, from log θ, log β̃ and (F,) log(1 − β̃)."""
     largest = 1.0
@@ -65,7 +65,7 @@ def set_tables(data, state, log_clean):  # type: ignore[no-untyped-def]
     state.plain[0] = int(_LARGEST_LOG / largest)
 
 
-@nb.njit(cache=True)
+@kernel
 def _distinct(f, m, data, work):  # type: ignore[no-untyped-def]
     """Count the values of a field among the first m of `work.member`; return how many records have one, and values."""
     n_seen = 0
@@ -81,7 +81,7 @@ def _distinct(f, m, data, work):  # type: ignore[no-untyped-def]
     return n_seen, n_values
 
 
-@nb.njit(cache=True)
+@kernel
 def _draw_truth(n_values, state, work):  # type: ignore[no-untyped-def]
     """Draw y of a block in a field: the place of its value in `work.spare`, −1 if every record is distorted."""
     top = 0.0
@@ -104,7 +104,7 @@ def _draw_truth(n_values, state, work):  # type: ignore[no-untyped-def]
     return n_values - 1
 
 
-@nb.njit(cache=True)
+@kernel
 def _draw_undistorted(count, log_rho, stream):  # type: ignore[no-untyped-def]
     """How many of `count` records that show y are undistorted, given that one is at least; each is not with 1/ρ."""
     n = 0
@@ -118,7 +118,7 @@ def _draw_undistorted(count, log_rho, stream):  # type: ignore[no-untyped-def]
     return n
 
 
-@nb.njit(cache=True)
+@kernel
 def draw_distortion(data, state, work, used, distorted, undistorted):  # type: ignore[no-untyped-def]
     """Draw y and z̃ of every block given the linkage, θ and β̃, and count them.
 
@@ -150,7 +150,7 @@ def draw_distortion(data, state, work, used, distorted, undistorted):  # type: i
                 work.tally[work.spare[k]] = 0
 
 
-@nb.njit(cache=True)
+@kernel
 def draw_parameters(data, state, prior, used, distorted, undistorted, log_clean):  # type: ignore[no-untyped-def]
     """Draw β̃ and θ given the counts of `draw_distortion`; `prior` is (a, b, μ). `log_clean` receives log(1 − β̃)."""
     for f in range(len(state.log_beta)):
@@ -168,7 +168,7 @@ def draw_parameters(data, state, prior, used, distorted, undistorted, log_clean)
     set_tables(data, state, log_clean)
 
 
-@nb.njit(cache=True)
+@kernel
 def log_joint(n_individuals, data, state, prior, log_clean):  # type: ignore[no-untyped-def]
     """log p(x, partition, θ, β̃), labels of individuals, y and z̃ summed out; `state.total` must be up to date."""
     n_records = len(state.block_of)
@@ -185,7 +185,7 @@ def log_joint(n_individuals, data, state, prior, log_clean):  # type: ignore[no-
     return out
 
 
-@nb.njit(cache=True)
+@kernel
 def keep_partition(state, first, out):  # type: ignore[no-untyped-def]
     """Write for each record the first record of its block to `out` (N,); `first` (B,) is scratch."""
     first[:] = -1
@@ -196,7 +196,7 @@ def keep_partition(state, first, out):  # type: ignore[no-untyped-def]
         out[record] = first[block]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def iterate_kernel(until, n_moves, burn_in, thin, n_individuals, prior, data, pairs, state, work, trace, draws):  # type: ignore[no-untyped-def]
     """Run a chain until it has made `until` iterations.
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 
-from vber_cli.engine.leaf_kernels import leaf
+from vber_cli.model.compile_kernels import kernel, leaf
 
 _SERIES_FROM = 10.0  # from here on the asymptotic series below are exact to the last bits of a double
 _PRODUCT_UP_TO = 8.0  # factors, which are sooner multiplied than two log-gammas computed
 
 
-@nb.njit(cache=True, inline="never")
+@kernel
 def digamma(x: float) -> float:
     """ψ(x) for x > 0: recurrence up to 10, then the asymptotic series; good to 1e-13."""
     shift = 0.0
@@ -25,7 +24,7 @@ def digamma(x: float) -> float:
     return shift + math.log(x) - 0.5 / x - tail
 
 
-@nb.njit(cache=True, inline="never")
+@kernel
 def trigamma(x: float) -> float:
     """ψ'(x) for x > 0, by the same recurrence and series."""
     shift = 0.0
@@ -37,11 +36,11 @@ def trigamma(x: float) -> float:
     return shift + 1.0 / x + 0.5 * r + tail * r / x
 
 
-@nb.njit(cache=True, inline="never")
+@kernel
 def log_rising(a: float, c: float) -> float:
     """log Γ(a + c) − log Γ(a) for a > 0, c ≥ 0, without cancellation when c is tiny beside a, or a is large."""
     if c < 1e-7 * a:
-        return c * (digamma(a) + 0.5 * c * trigamma(a))
+        return float(c * (digamma(a) + 0.5 * c * trigamma(a)))
     if c <= _PRODUCT_UP_TO and c == math.floor(c):
         product = a
         for i in range(1, int(c)):
@@ -50,10 +49,10 @@ def log_rising(a: float, c: float) -> float:
     if a < _SERIES_FROM:
         return math.lgamma(a + c) - math.lgamma(a)
     b = a + c
-    return (b - 0.5) * math.log1p(c / a) + c * (math.log(a) - 1.0) + _stirling_tail(b) - _stirling_tail(a)
+    return float((b - 0.5) * math.log1p(c / a) + c * (math.log(a) - 1.0) + _stirling_tail(b) - _stirling_tail(a))
 
 
-@nb.njit(cache=True, inline="never")
+@kernel
 def _stirling_tail(x: float) -> float:
     """log Γ(x) beyond (x − ½) log x − x + ½ log 2π, for x ≥ 10."""
     r = 1.0 / (x * x)
@@ -75,7 +74,7 @@ def sort_first(values, n):  # type: ignore[no-untyped-def]
         gap //= 2
 
 
-@nb.njit(cache=True)
+@kernel
 def mix64(x):  # type: ignore[no-untyped-def]
     """The SplitMix64 finaliser: a bijection of 64-bit words that spreads every bit over all of them."""
     x ^= x >> np.uint64(30)
@@ -85,14 +84,14 @@ def mix64(x):  # type: ignore[no-untyped-def]
     return x ^ (x >> np.uint64(31))
 
 
-@nb.njit(cache=True)
+@kernel
 def next_uniform(stream):  # type: ignore[no-untyped-def]
     """A uniform draw in [0, 1) from the stream, a (1,) uint64 array whose counter is advanced."""
     stream[0] += np.uint64(0x9E3779B97F4A7C15)
     return (mix64(stream[0]) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@nb.njit(cache=True)
+@kernel
 def log_sum(a, b):  # type: ignore[no-untyped-def]
     """log(e^a + e^b); either may be −∞."""
     if a < b:
@@ -102,7 +101,7 @@ def log_sum(a, b):  # type: ignore[no-untyped-def]
     return a + math.log1p(math.exp(b - a))
 
 
-@nb.njit(cache=True, inline="never")
+@kernel
 def next_normal(stream):  # type: ignore[no-untyped-def]
     """A standard normal draw, by the polar method."""
     while True:
@@ -113,7 +112,7 @@ def next_normal(stream):  # type: ignore[no-untyped-def]
             return u * math.sqrt(-2.0 * math.log(s) / s)
 
 
-@nb.njit(cache=True, inline="never")
+@kernel
 def next_log_gamma(stream, shape):  # type: ignore[no-untyped-def]
     """The logarithm of a draw from Gamma(shape, 1), shape > 0, after Marsaglia and Tsang (2000).
 

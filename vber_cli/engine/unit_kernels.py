@@ -6,18 +6,17 @@ is a unit of its own, and the functions below are those of single records.
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from vber_cli.engine.leaf_kernels import inlined_leaf, leaf
 from vber_cli.engine.local_kernels import _any_order, block_weight, joining, predictive
 from vber_cli.engine.special_kernels import sort_first
+from vber_cli.model.compile_kernels import inlined_leaf, kernel, leaf
 from vber_cli.model.constraints_kernels import standing
 
 IMPOSSIBLE = -1e9  # nats; finite, so that differences of impossible weights stay numbers
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def local_units(records, constraints):  # type: ignore[no-untyped-def]
     """Each record's unit by its first record (m,), the unit's next record or −1 (m,), and the barred pairs (m, m)."""
     m = len(records)
@@ -124,7 +123,7 @@ def append_unit(i, mate, members, n):  # type: ignore[no-untyped-def]
     return n
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def possible_blocks(m, lead, barred, out):  # type: ignore[no-untyped-def]
     """Set the weight of each subset of m records (bit mask) that splits a unit or holds a barred pair to IMPOSSIBLE."""
     if len(lead) == 0:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from vber_cli.model.compile_kernels import kernel
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def numbered_kernel(values):  # type: ignore[no-untyped-def]
     """(N,) int64: which of the distinct values ≥ 0 each is, in the order in which they are met first."""
     width = 16
@@ -32,7 +33,7 @@ def numbered_kernel(values):  # type: ignore[no-untyped-def]
     return out
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def draws_kernel(codes, repeats, value_ptr):  # type: ignore[no-untyped-def]
     """(ΣV,) and (ΣV,) float64: Σ (1 − repeats) over the records with each value, and how many these are."""
     draws, times = np.zeros(value_ptr[-1], np.float64), np.zeros(value_ptr[-1], np.float64)
@@ -45,7 +46,7 @@ def draws_kernel(codes, repeats, value_ptr):  # type: ignore[no-untyped-def]
     return draws, times
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def together_kernel(seen, pair, value, weight, both, parent):  # type: ignore[no-untyped-def]
     """Fill (N,) `both` and `parent`, of the records `seen` (S,), with the weights of those of the same pair and value.
 

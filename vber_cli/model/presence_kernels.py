@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
+from vber_cli.model.compile_kernels import kernel
 
-@nb.njit(cache=True, nogil=True)
+
+@kernel
 def alone_kernel(database, n_databases, a, b, probability, node, weight):  # type: ignore[no-untyped-def]
     """(D,) sums over the records of Σ_i weight_i Π_partners (1 − p (1 − node_i)), partners in the same database.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
+from vber_cli.model.compile_kernels import kernel
 
-@nb.njit(cache=True, nogil=True)
+
+@kernel
 def record_theta_kernel(codes, base, value_ptr):  # type: ignore[no-untyped-def]
     """(N, F) float64: θ of each record's own value, 1 where it is missing."""
     out = np.ones(codes.shape, np.float64)

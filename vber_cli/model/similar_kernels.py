@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
+from vber_cli.model.compile_kernels import kernel
 from vber_cli.model.search_kernels import place_of
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def value_level(v, w, f, value_ptr, near_ptr, near_value, near_level):  # type: ignore[no-untyped-def]
     """Level of two codes of field f: 0 identical, 1 close, 2 near, 3 other, 9 missing on either side."""
     if v < 0 or w < 0:
@@ -21,7 +21,7 @@ def value_level(v, w, f, value_ptr, near_ptr, near_value, near_level):  # type: 
     return near_level[at] if at >= 0 else 3
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def near_mass_kernel(value_ptr, near_ptr, near_value, near_level, base):  # type: ignore[no-untyped-def]
     """(F, 3) float64: Σ θ(v) θ(w) over the pairs of values of a field at levels 0, 1 and 2."""
     n_fields = len(value_ptr) - 1
@@ -34,7 +34,7 @@ def near_mass_kernel(value_ptr, near_ptr, near_value, near_level, base):  # type
     return out
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def record_levels(r, s, model, out):  # type: ignore[no-untyped-def]
     """Fill (F,) levels of two records' values; 1 or 2 in two fields whose values changed places (`similar.Swaps`)."""
     codes, value_ptr = model.codes, model.value_ptr
@@ -50,7 +50,7 @@ def record_levels(r, s, model, out):  # type: ignore[no-untyped-def]
                 out[g] = level
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def swap_level(r, s, i, model):  # type: ignore[no-untyped-def]
     """Level of both fields of the i-th pair that may change places if they did: 1, 2 if one value is only similar.
 
@@ -72,7 +72,7 @@ def swap_level(r, s, i, model):  # type: ignore[no-untyped-def]
     return 0
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _crossed_near(v, w, i, model):  # type: ignore[no-untyped-def]
     """Whether value v of a pair's first field is similar to value w of its second, as far as either field has both."""
     f, g = model.swap_fields[i, 0], model.swap_fields[i, 1]
@@ -84,7 +84,7 @@ def _crossed_near(v, w, i, model):  # type: ignore[no-untyped-def]
     return here >= 0 and value_level(v, here, f, value_ptr, near_ptr, near_value, near_level) < 3
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def swapped_fields(a, b, levels, model, out):  # type: ignore[no-untyped-def]
     """Fill (P, F) with the field that each field of a pair has changed places with, as its levels tell."""
     for p in range(len(a)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from vber_cli.model.compile_kernels import kernel
 
 _BITS = 53  # exact as a double, so that no spreadsheet or JSON reader rounds them
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def text_hash_kernel(data, offset, salt):  # type: ignore[no-untyped-def]
     """A 53-bit hash of each text: FNV-1a over its bytes, from the salt on, finished as in SplitMix64."""
     out = np.empty(len(offset) - 1, np.int64)

@@ -28,11 +28,13 @@ from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.prior import make_prior
 from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import Records
+from vber_cli.results import id_kernels
 
 # What every merge calls, whatever its data: asked for other kernels, runs whose records have nothing in common would be
-# announced as the first each time. What only large components need may compile later, unannounced.
+# announced as the first each time. The last is called when results are written, and by the first process only. What
+# only large components need may compile later, unannounced.
 _MOVES: tuple[Callable[..., Any], ...] = (component_kernels.components_kernel,)
-_SWEEPS: tuple[Callable[..., Any], ...] = (cavi_kernels.cells_kernel,)
+_SWEEPS: tuple[Callable[..., Any], ...] = (cavi_kernels.cells_kernel, id_kernels.text_hash_kernel)
 _RECORDS_OF = (12, *[1] * 40)  # made-up individuals; of the first too many to sum over their partitions
 _N_FIELDS = 6
 
@@ -63,13 +65,14 @@ def compiling_beside(*, wanted: bool) -> Iterator[None]:
         yield
     finally:
         if other is not None:
-            other.kill()
+            other.terminate()
             other.wait()
 
 
 def _start_compiling() -> subprocess.Popen[bytes] | None:
     # modules come from where they came from here, and not from the folder where the command was called
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import compile_linking; compile_linking()"
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import compile_linking, save_whole; "
+    code += "save_whole(); compile_linking()"
     nowhere = subprocess.DEVNULL
     try:
         return subprocess.Popen([sys.executable, "-c", code], stdin=nowhere, stdout=nowhere, stderr=nowhere)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,7 +42,7 @@ from vber_cli.results.model_files import write_model
 from vber_cli.results.output import estimate_bytes, write_tables
 from vber_cli.results.summary import Search, summarise
 from vber_cli.resuming import identity_of
-from vber_cli.running import Run, open_databases, peak_memory, read_databases
+from vber_cli.running import Run, n_cores, open_databases, peak_memory, read_databases
 
 _MANY_INDIVIDUALS = 100  # times the number of records: a fixed K beyond is worth a warning
 
@@ -95,17 +94,18 @@ def run_merge(
     run = Run(options, progress)
     if not options.moves and options.K is None:
         raise UsageError("--no-moves needs a fixed number of individuals", "give one with --K, or leave out --no-moves")
+    compiled = merge_compiled(moves=options.moves)  # before a second process begins to
     with (
         ResultDirectory(options.out, force=options.force) as result,
         Journal(
             result.path.with_name(f".{result.path.name}.vber-checkpoint") if checkpoints else None,
             progress, resume=options.resume, max_seconds=options.max_seconds,
         ) as journal,
-        compiling_beside(wanted=_may_compile_beside(options)),
+        compiling_beside(wanted=not compiled and _may_compile_beside(options)),
     ):  # fmt: skip
         if result.restored:
             progress.note(f"a run died while it replaced {options.out}: the older result is back")
-        data = _prepare(options, run, stdin, result, journal)
+        data = _prepare(options, run, stdin, result, journal, compiled=compiled)
         try:
             found, search = _infer(options, run, data, journal)
         except TooFewIndividualsError as error:
@@ -121,13 +121,12 @@ def run_merge(
 
 
 def _may_compile_beside(options: MergeOptions) -> bool:
-    """Whether there is something to compile, and a core and memory for a second process that does."""
-    spare = _threads(options) > 1 and options.max_memory_bytes is None
-    return spare and options.moves and not merge_compiled(moves=True)
+    """Whether there are a core and memory for a second process, and something that it knows to compile."""
+    return _threads(options) > 1 and options.max_memory_bytes is None and options.moves
 
 
 def _threads(options: MergeOptions) -> int:
-    return options.threads or os.cpu_count() or 1
+    return options.threads or n_cores()
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,13 @@ class _Data:
 
 
 def _prepare(
-    options: MergeOptions, run: Run, stdin: BinaryIO | None, result: ResultDirectory, journal: Journal
+    options: MergeOptions,
+    run: Run,
+    stdin: BinaryIO | None,
+    result: ResultDirectory,
+    journal: Journal,
+    *,
+    compiled: bool,
 ) -> _Data:
     """Read and compare; whatever the files or the options make impossible is found here."""
     earlier = None if options.start_from is None else read_earlier(options.start_from)
@@ -162,7 +167,7 @@ def _prepare(
     provenance = Provenance.of(options.seed, options.digest(read_beside), names, [d.digest() for d in databases])
     journal.begin(identity_of(options, OPTIONS, provenance, read_beside), OPTIONS)
     result.check_space(estimate_bytes(encoded, with_records=options.records))
-    if not merge_compiled(moves=options.moves):
+    if not compiled:
         run.progress.note(
             "compiling the inner loops, once after an installation or update: it may take a minute or two"
         )

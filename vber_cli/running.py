@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 import time
@@ -45,6 +46,13 @@ class Run:
         """Warn, and keep the warning for the summary."""
         self.warnings.append(message)
         self.progress.warn(message)
+
+
+def n_cores() -> int:
+    """How many cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def peak_memory() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from vber_cli.progress import Progress
 from vber_cli.provenance import Provenance
 from vber_cli.results.sampled import summarise_sample, write_sample
 from vber_cli.resuming import check_same, identity_of
-from vber_cli.running import Run, open_databases, peak_memory, read_databases
+from vber_cli.running import Run, n_cores, open_databases, peak_memory, read_databases
 
 _ROUND_SECONDS = (0.2, 0.8)  # a round of all chains should take about so long
 _CHECKPOINT_SHARE = 0.05  # of the time at most, whatever --checkpoint-every says, unless it says 0
@@ -92,7 +91,7 @@ def _run_chains(
     done = sum(chain.iteration for chain in chains)
     if done:
         run.progress.note(f"going on after {min(chain.iteration for chain in chains):,} iterations of each chain")
-    threads = options.threads or os.cpu_count() or 1
+    threads = options.threads or n_cores()
     parts = [(c, c + 1) for c in range(len(chains))]
     step, began = 1, time.perf_counter()
     with run.phase("sample", len(chains) * options.iterations) as phase:

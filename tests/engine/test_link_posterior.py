@@ -13,6 +13,7 @@ from vber_cli.engine import learn
 from vber_cli.engine import link_posterior as link_posterior_module
 from vber_cli.engine import posterior as posterior_module
 from vber_cli.engine.block_model import Evidence, block_model, exact_evidence
+from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
 from vber_cli.engine.graph import build_graph
 from vber_cli.engine.learn import EDGE_LOG_ODDS, FAINT_LOG_ODDS, Hyperparameters, Settings, log_odds_of, with_levels
 from vber_cli.engine.link_posterior import link_posterior
@@ -39,7 +40,9 @@ def make_records(rng, n_people, n_again, sizes=SIZES):
     return Records(np.ascontiguousarray(codes, np.int32), np.zeros(len(who), np.int32), sizes), who
 
 
-def posterior(records, n_individuals, threads=1, learn=True, missed=NONE_MISSED, relations=None):
+def posterior(
+    records, n_individuals, threads=1, learn=True, missed=NONE_MISSED, relations=None, checkpoints=NO_CHECKPOINTS
+):
     """The link posterior of all pairs, with them and their log odds."""
     prior = make_prior(records, "empirical", 0.2)
     n_fields = records.n_fields
@@ -51,7 +54,7 @@ def posterior(records, n_individuals, threads=1, learn=True, missed=NONE_MISSED,
         Dependence.none(n_fields),
     )
     occupancy = Occupancy(records.n_records, n_individuals)
-    settings = Settings(occupancy, learn, False, False, 3, threads)
+    settings = Settings(occupancy, learn, False, False, 3, threads, checkpoints=checkpoints)
     n = 0.8 * records.n_records
     learned = Hyperparameters(evidence, n, occupancy.log_new(n))
     model = block_model(records, evidence)
@@ -165,6 +168,38 @@ def test_few_draws_lie_as_widely_as_many():
         assert (np.sort(scores) != scores).any()
     np.testing.assert_array_equal(scores, link_posterior_module._normal_scores(200, 3))
     assert (scores != link_posterior_module._normal_scores(200, 4)).any()
+
+
+class Stopped(Checkpoints):
+    """A run that was stopped after some draws, and, told so, the run that goes on from there."""
+
+    def __init__(self, after):
+        self.after, self.steps, self.state, self.resumed = after, {}, None, False
+
+    def step(self, name, make):
+        if name not in self.steps:
+            self.steps[name] = make()
+        return self.steps[name]
+
+    def begun(self, start):
+        return (self.after, self.state) if self.resumed else (0, start)
+
+    def round_done(self, number, state):
+        if number == self.after:
+            self.state = state
+
+
+def test_a_run_that_goes_on_among_crowded_blocks_makes_the_same_draws(rng, monkeypatch):
+    # among large blocks there are fewer draws, by where the chains stand after the first pass
+    monkeypatch.setattr(posterior_module, "_SMALL_BLOCK", 1)
+    records, _ = make_records(rng, 30, 40, np.array([8, 6, 9]))
+    checkpoints = Stopped(3)
+    whole, _, _ = posterior(records, None, checkpoints=checkpoints)
+    assert whole.n_draws < link_posterior_module.draws_for(records.n_records)
+    checkpoints.resumed = True
+    again, _, _ = posterior(records, None, checkpoints=checkpoints)
+    for field in fields(whole):
+        np.testing.assert_array_equal(getattr(whole, field.name), getattr(again, field.name), field.name)
 
 
 def test_threads_have_no_influence(rng):

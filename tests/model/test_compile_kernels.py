@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import subprocess
 import sys
 import zlib
@@ -30,13 +31,26 @@ with open(sys.argv[1], "ab") as file:
     fcntl.lockf(file, fcntl.LOCK_EX, 1, int(sys.argv[2]))
     print("held", flush=True)
     sys.stdin.read(1)
-    open(sys.argv[3], "w").close()
+"""
+WAIT = "import some_kernels; print('ready', flush=True); print(some_kernels.twice(21))"
+SAVE = """
+import os, signal, sys
+from pathlib import Path
+from vber_cli.model import compile_kernels
+
+def save(self, key, data):
+    os.kill(os.getpid(), signal.SIGTERM)
+    Path(data, "saved").touch()
+
+compile_kernels.IndexDataCacheFile.save = save
+compile_kernels.save_whole()
+compile_kernels.IndexDataCacheFile.save(None, None, sys.argv[1])
+Path(sys.argv[1], "after").touch()
 """
 
 
 @pytest.fixture
-def module(tmp_path, monkeypatch):
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+def module(tmp_path):
     file = tmp_path / "some_kernels.py"
     file.write_text(SOURCE, encoding="utf-8")
     spec = importlib.util.spec_from_file_location("some_kernels", file)
@@ -48,21 +62,24 @@ def module(tmp_path, monkeypatch):
 def test_what_another_process_compiles_is_waited_for(module, tmp_path):
     lock = compile_kernels._lock_file(module.twice).name
     place = zlib.crc32(b"some_kernels.doubled")
-    released = tmp_path / "released"
     other = subprocess.Popen(
-        [sys.executable, "-c", HOLD, lock, str(place), str(released)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", HOLD, lock, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert other.stdout.readline() == "held\n"
-    waiting = subprocess.Popen(
-        [sys.executable, "-c", f"import {module.__name__} as m; print(m.twice(21))"],
-        cwd=tmp_path, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    waiting = subprocess.Popen([sys.executable, "-c", WAIT], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    assert waiting.stdout.readline() == "ready\n"
     with pytest.raises(subprocess.TimeoutExpired):
-        waiting.wait(5)
+        waiting.wait(3)
     other.communicate("x")
     assert waiting.communicate()[0] == "42\n"
-    assert released.exists()
+
+
+def test_a_process_that_is_to_end_saves_first(tmp_path):
+    """The signal comes between the index and the code: both are written before it counts."""
+    done = subprocess.run([sys.executable, "-c", SAVE, str(tmp_path)], check=False)
+    assert done.returncode == -signal.SIGTERM
+    assert (tmp_path / "saved").exists()
+    assert not (tmp_path / "after").exists()
 
 
 def test_without_locks_kernels_compile(module, monkeypatch):

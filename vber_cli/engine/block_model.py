@@ -102,7 +102,7 @@ class Evidence:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is the paper's: identical values or nothing, fields independent of each other, no relations."""
+        """Whether it is the paper's, noise classes aside: values identical or not, independent fields, no relations."""
         near = bool((self.similar.level > 0).any())
         return not near and self.dependence.n_edges == 0 and self.relations.n_classes == 0
 

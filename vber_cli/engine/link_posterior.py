@@ -148,6 +148,8 @@ def link_posterior(
 
     checkpoints = settings.checkpoints
     strong, place = checkpoints.step("first pass", lambda: (pass_over(model, learned.log_new, 0), _place(chains)))
+    if chains is not None:  # where the pass left them, also if it was made in the run that is continued
+        chains.put(*place)
     joins = find_joins(model, strong, graph, (weak.a, weak.b), split.weak_log_odds, learned.log_new, settings.threads)
     first = with_weak(strong, model, learned.log_new)
     every = min(records.n_records // _PER_DRAW, len(strong.part_n))
@@ -248,8 +250,7 @@ class DrawSums:
         """Put the chains and the source of chance where they stood."""
         rng.bit_generator.state = self.stream
         if chains is not None:
-            chains.labels = [label.copy() for label in self.labels]
-            chains.n_calls = self.n_calls
+            chains.put(self.labels, self.n_calls)
 
     @property
     def disagreement(self) -> float:
@@ -300,7 +301,7 @@ def _draws(
     settings: Settings,
     rng: np.random.Generator,
 ) -> Iterator[tuple[BlockModel, float]]:
-    """Draws of the hyperparameters: the model, and the log weight of one more individual, with its shift (D,)."""
+    """Draws of the hyperparameters: the model, and the log weight of one more individual, moved by `shifts` (D,)."""
     occupancy = learned.occupancy(settings)
     for drawn, shift in zip(noises, shifts.tolist(), strict=True):
         now, log_new = with_noise(model, drawn.noise), learned.log_new + shift

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +70,11 @@ class Chains:
         self.labels = [(greedy if c % 2 == 0 else apart).copy() for c in range(n_chains)]
         self.n_calls = 0
         self.compared = _compared(model, graph, threads)
+
+    def put(self, labels: Sequence[IntArray], n_calls: int) -> None:
+        """Put the chains where they stood after so many calls; the labels (N,) of each stay as they are."""
+        self.labels = [label.copy() for label in labels]
+        self.n_calls = n_calls
 
     def crowding(self, graph: Graph) -> float:
         """How much longer sweeps take than among small blocks, for a record is weighed beside all pairs of a block."""

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import signal
 import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import numba as nb
+from numba.core.caching import IndexDataCacheFile
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 
@@ -57,8 +59,27 @@ class _Leaf(_Kernel):
 
 
 def _as(kind: type, dispatcher: Any) -> Any:
-    dispatcher.__class__ = kind
+    if isinstance(dispatcher, CPUDispatcher):  # else nothing is compiled, by NUMBA_DISABLE_JIT
+        dispatcher.__class__ = kind
     return dispatcher
+
+
+def save_whole() -> None:
+    """Let SIGTERM wait, in this process, while a compiled function is saved.
+
+    numba writes the index first and the code after it: between the two the index may tell of code of an earlier time.
+    """
+    cache_file: Any = IndexDataCacheFile
+    save = cache_file.save
+
+    def whole(self: Any, key: Any, data: Any) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        try:
+            save(self, key, data)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+    cache_file.save = whole
 
 
 @contextlib.contextmanager
@@ -70,7 +91,7 @@ def _held(dispatcher: Any) -> Iterator[None]:
     function = dispatcher.py_func
     place = zlib.crc32(f"{function.__module__}.{function.__qualname__}".encode())
     file = None
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, AttributeError):
         lock = _lock_file(dispatcher)
         fcntl.lockf(lock, fcntl.LOCK_EX, 1, place)
         file = lock
@@ -78,7 +99,8 @@ def _held(dispatcher: Any) -> Iterator[None]:
         yield
     finally:
         if file is not None:
-            fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
+            with contextlib.suppress(OSError):
+                fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
 
 
 def _lock_file(dispatcher: Any) -> IO[bytes]:

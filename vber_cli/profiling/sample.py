@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -28,6 +27,7 @@ from vber_cli.model.types import LongArray, Records
 from vber_cli.profiling.columns import ColumnValues
 from vber_cli.profiling.overlap import ColumnSample
 from vber_cli.profiling.profile import TreeEdge
+from vber_cli.running import n_cores
 
 RECORDS = 10_000  # of all databases, from which the tree is learned; so many are still compared pair by pair
 ROWS = 10_000  # of each database, by which columns are compared
@@ -135,7 +135,7 @@ def learn_from_sample(
     sample, codebook = sample_records(encoded, seed)
     if sample.n_records < 2 or sample.n_fields == 0:
         return None
-    threads = threads or os.cpu_count() or 1
+    threads = threads or n_cores()
     # a category that is asked for is compared letter for letter, one that is inferred is not
     told = {field: kind.kind for field, kind in kinds.items() if kind.kind != "category"} | dict(asked)
     compared = compare(sample, codebook, tuple(names), told, threads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,26 @@ def test_the_second_process_ends_with_the_first(started):
     with pytest.raises(KeyError), compiling_beside(wanted=True):
         raise KeyError
     assert started[1].poll() is not None
+
+
+def test_a_process_that_is_saving_is_asked_again():
+    script = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('saving', flush=True);"
+        " time.sleep(1); signal.signal(signal.SIGTERM, signal.SIG_DFL); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "saving\n"
+        compiled._end(process)
+        assert process.returncode == -signal.SIGTERM
+
+
+def test_a_process_that_never_listens_is_killed(monkeypatch):
+    monkeypatch.setattr(compiled, "_TRIES", 2)
+    script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        compiled._end(process)
+        assert process.returncode == -signal.SIGKILL
 
 
 def test_where_no_second_process_starts_the_first_does_all(monkeypatch, tmp_path):

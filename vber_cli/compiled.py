@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ _MOVES: tuple[Callable[..., Any], ...] = (component_kernels.components_kernel,)
 _SWEEPS: tuple[Callable[..., Any], ...] = (cavi_kernels.cells_kernel, id_kernels.text_hash_kernel)
 _RECORDS_OF = (12, *[1] * 40)  # made-up individuals; of the first too many to sum over their partitions
 _N_FIELDS = 6
+_TRIES = 100  # to end the second process, a tenth of a second each
 
 
 def merge_compiled(*, moves: bool) -> bool:
@@ -65,8 +66,18 @@ def compiling_beside(*, wanted: bool) -> Iterator[None]:
         yield
     finally:
         if other is not None:
-            other.terminate()
-            other.wait()
+            _end(other)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End it, but not while it saves what it has compiled (`save_whole`), which takes no time."""
+    for _ in range(_TRIES):
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)
+            return
+    process.kill()
+    process.wait()
 
 
 def _start_compiling() -> subprocess.Popen[bytes] | None:

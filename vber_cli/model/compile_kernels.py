@@ -65,19 +65,20 @@ def _as(kind: type, dispatcher: Any) -> Any:
 
 
 def save_whole() -> None:
-    """Let SIGTERM wait, in this process, while a compiled function is saved.
+    """Let no SIGTERM end this process while it saves a compiled function; whoever sends one has to send it again.
 
     numba writes the index first and the code after it: between the two the index may tell of code of an earlier time.
+    To be called in the main thread, which compiles.
     """
     cache_file: Any = IndexDataCacheFile
     save = cache_file.save
 
     def whole(self: Any, key: Any, data: Any) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         try:
             save(self, key, data)
         finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     cache_file.save = whole
 

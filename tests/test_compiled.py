@@ -99,6 +99,10 @@ def test_a_process_that_never_listens_is_killed(monkeypatch):
         assert process.returncode == -signal.SIGKILL
 
 
+def test_the_second_process_comes_to_its_end_by_itself():
+    assert compiled._start_compiling().wait() == 0
+
+
 def test_where_no_second_process_starts_the_first_does_all(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
     with compiling_beside(wanted=True):

@@ -24,6 +24,7 @@ from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.optimise import Limits, optimise
 from vber_cli.engine.posterior import Chains, expect
 from vber_cli.engine.start import start_from_records
+from vber_cli.model.compile_kernels import save_whole
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.prior import make_prior
 from vber_cli.model.similar import SimilarValues
@@ -82,13 +83,18 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _start_compiling() -> subprocess.Popen[bytes] | None:
     # modules come from where they came from here, and not from the folder where the command was called
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import compile_linking, save_whole; "
-    code += "save_whole(); compile_linking()"
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import compile_and_end; compile_and_end()"
     nowhere = subprocess.DEVNULL
     try:
         return subprocess.Popen([sys.executable, "-c", code], stdin=nowhere, stdout=nowhere, stderr=nowhere)
     except OSError:
         return None
+
+
+def compile_and_end() -> None:
+    """What the second process does."""
+    save_whole()
+    compile_linking()
 
 
 def compile_linking() -> None:

@@ -19,6 +19,7 @@ from scipy.special import logit, ndtr, ndtri
 from vber_cli.arrays import among, lex_order
 from vber_cli.engine.block_model import BlockModel, block_model, with_noise
 from vber_cli.engine.evidence_kernels import pair_levels
+from vber_cli.engine.graph import Graph
 from vber_cli.engine.learn import (
     CandidatePairs,
     Hyperparameters,
@@ -132,7 +133,6 @@ def link_posterior(
     if graph.n_components > graph.n_small:
         greedy = greedy_labels(model, learned.log_new, graph, settings.threads, graph.n_small)
         chains = Chains(model, graph, 4, greedy, settings.threads)
-    n_draws = draws_for(records.n_records)
 
     def pass_over(
         now: BlockModel, log_new: float, number: int, known: Expectation | None = None, among: slice = slice(None)
@@ -154,10 +154,7 @@ def link_posterior(
     first = with_weak(strong, model, learned.log_new)
     every = min(records.n_records // _PER_DRAW, len(strong.part_n))
     known = strong if every > 1 else None
-    if chains is not None:
-        # among large blocks a draw takes much longer, and among many pairs
-        most = _DRAW_BUDGET / max(_SWEEPS * sweep_steps(model, graph, chains), 1.0)
-        n_draws = max(int(min(n_draws / chains.crowding(graph) ** 2, most)), _MIN_DRAWS)
+    n_draws = _n_draws(model, graph, chains)
     noises = _noises(model, (a, b), first, learned, settings, n_draws, rng)
     discrepancy = 0.0 if learned.evidence.is_exact else _DISCREPANCY
     shifts = discrepancy * _normal_scores(n_draws, settings.seed)
@@ -344,6 +341,15 @@ def _as_decided(constraints: Constraints, a: IntArray, b: IntArray, probability:
 def draws_for(n_records: int) -> int:
     """How many draws of the hyperparameters: many for few records, where they are uncertain, few for many."""
     return int(np.clip(_WORK // max(n_records, 1), _MIN_DRAWS, _MAX_DRAWS))
+
+
+def _n_draws(model: BlockModel, graph: Graph, chains: Chains | None) -> int:
+    """As many, or fewer where chains take long: among large blocks a draw takes much longer, and among many pairs."""
+    n_draws = draws_for(graph.n_records)
+    if chains is None:
+        return n_draws
+    most = _DRAW_BUDGET / max(_SWEEPS * sweep_steps(model, graph, chains), 1.0)
+    return max(int(min(n_draws / chains.crowding(graph) ** 2, most)), _MIN_DRAWS)
 
 
 def _tiny(model: BlockModel, occupancy: Occupancy) -> LinkPosterior:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vber_cli.model.similar import SimilarValues
-from vber_cli.model.spelling import spelt_right
+from vber_cli.model.spelling import spelt_right, suspects
 
 
 def right_of(counts, near, identical, ends=None, same=()):
@@ -14,7 +14,7 @@ def right_of(counts, near, identical, ends=None, same=()):
     ptr = np.array([0, *(ends or [len(counts)])], np.int64)
     pairs = np.array([*near, *same], np.int64).reshape(-1, 2)
     similar = SimilarValues.of(ptr, *pairs.T, np.array([1] * len(near) + [0] * len(same), np.int8))
-    return spelt_right(np.array(counts, np.float64), np.array(identical, np.float64), similar, ptr)
+    return spelt_right(suspects(np.array(counts, np.float64), similar, ptr), np.array(identical, np.float64))
 
 
 def misspelt(rng, n_values, n_each, rate):

@@ -14,7 +14,7 @@ from vber_cli.model.prior import Prior, value_counts
 from vber_cli.model.prior_kernels import record_theta_kernel
 from vber_cli.model.relations import Relations
 from vber_cli.model.similar import CLOSE, N_LEVELS, OTHER, SimilarValues
-from vber_cli.model.spelling import spelt_right
+from vber_cli.model.spelling import spelt_right, suspects
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 
@@ -179,13 +179,14 @@ def block_model(records: Records, evidence: Evidence) -> BlockModel:
     """The arrays of the full model."""
     unrelated = evidence.unrelated()
     prior, similar, edges = evidence.prior, evidence.similar, evidence.dependence.edges
+    counts = value_counts(records, prior.value_ptr)
+    log_theta = float(counts @ np.log(prior.base))
     theta = record_theta(records, prior)
     given = theta_given(records, evidence.dependence, theta)
-    log_theta = float(np.log(theta).sum())
     if (similar.level > 0).any():
         identical = evidence.noise.share @ evidence.noise.levels[:, :, 0]
-        right = spelt_right(value_counts(records, prior.value_ptr), identical, similar, prior.value_ptr)
-        plain, theta = theta, record_theta(records, prior.with_base(prior.base / right))
+        known = records.remembered("suspects", similar, lambda: suspects(counts, similar, prior.value_ptr))
+        plain, theta = theta, record_theta(records, prior.with_base(prior.base / spelt_right(known, identical)))
         given *= theta[:, edges[:, 0]] / plain[:, edges[:, 0]]
     return BlockModel(
         records.codes,

@@ -258,7 +258,8 @@ def learn_near(
     levels, probability
         (P, F) and (P,): all pairs that may be links, their levels and how probably they are.
     """
-    counted = similar.near_pairs(prior.value_ptr, value_counts(records, prior.value_ptr))
+    counts = value_counts(records, prior.value_ptr)
+    counted = records.remembered("near pairs", similar, lambda: similar.near_pairs(prior.value_ptr, counts))
     shown = (records.codes >= 0).sum(axis=0).astype(np.float64)
     near = np.stack([probability @ (levels == level) for level in (CLOSE, NEAR)], axis=1)
     others = shown * (shown - 1.0) / 2.0 - probability @ (levels < N_LEVELS)

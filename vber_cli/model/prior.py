@@ -65,7 +65,13 @@ def normalise(weight: FloatArray, value_ptr: LongArray) -> FloatArray:
 
 
 def value_counts(records: Records, value_ptr: LongArray, weight: FloatArray | None = None) -> FloatArray:
-    """(ΣV_f,) float64: records (or their weights) with each value."""
+    """(ΣV_f,) float64: records (or their weights) with each value; not to be written to."""
+    if weight is None:
+        return records.remembered("value counts", None, lambda: _count_values(records, value_ptr, None))
+    return _count_values(records, value_ptr, weight)
+
+
+def _count_values(records: Records, value_ptr: LongArray, weight: FloatArray | None) -> FloatArray:
     out = np.zeros(int(value_ptr[-1]))
     for f in range(records.n_fields):
         codes = records.codes[:, f]

@@ -5,7 +5,9 @@ Notation (model.md section 1): N records, F fields, V_f values of field f, D dat
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ LongArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 MISSING = -1
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,7 @@ class Records:
     n_values: LongArray
     whole: Records | None = field(default=None, repr=False)
     rows: LongArray | None = field(default=None, repr=False)
-    _places: dict[tuple[int, int], tuple[LongArray, LongArray, LongArray]] = field(default_factory=dict, repr=False)
-    _counts: dict[tuple[int, int], tuple[FloatArray | None, tuple[FloatArray, FloatArray]]] = field(
-        default_factory=dict, repr=False
-    )
+    _memory: dict[Hashable, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def n_records(self) -> int:
@@ -65,6 +65,13 @@ class Records:
         codes = np.ascontiguousarray(self.codes[rows])
         return Records(codes, self.db_of_record[rows], self.n_values, self, rows)
 
+    def remembered(self, name: Hashable, of: object, make: Callable[[], T]) -> T:
+        """What was made last under this name from these records, as long as it is made of the same object `of`."""
+        if name not in self._memory or self._memory[name][0] is not of:
+            self._memory[name] = of, make()
+        made: T = self._memory[name][1]
+        return made
+
     def counts_together(self, f: int, g: int, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(N,) and (N,) float64: records with the same values of f and g as each, and with the same value of g.
 
@@ -72,17 +79,13 @@ class Records:
         they do among a part of the records, whose counts are those among all. What was counted last is remembered.
         """
         weighted = weight if len(weight) and self.whole is None else None
-        if (f, g) not in self._counts or self._counts[f, g][0] is not weighted:
-            self._counts[f, g] = weighted, self._count_together(f, g, weighted)
-        return self._counts[f, g][1]
+        return self.remembered(("together", f, g), weighted, lambda: self._count_together(f, g, weighted))
 
     def _count_together(self, f: int, g: int, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         if self.whole is not None and self.rows is not None:
             both, parent = self.whole.counts_together(f, g, np.zeros(0))
             return both[self.rows], parent[self.rows]
-        if (f, g) not in self._places:
-            self._places[f, g] = self._place_together(f, g)
-        seen, pair, value = self._places[f, g]
+        seen, pair, value = self.remembered(("places", f, g), None, lambda: self._place_together(f, g))
         both, parent = np.zeros((2, self.n_records))
         together_kernel(seen, pair, value, np.zeros(0) if weight is None else weight, both, parent)
         return both, parent

@@ -13,12 +13,12 @@ from tests.engine import built, naive
 from tests.engine.called import from_python
 from vber_cli.engine import local_kernels as kernels
 from vber_cli.engine.block_kernels import blocks_weight_kernel
-from vber_cli.engine.block_model import exact_model, record_theta, theta_given
+from vber_cli.engine.block_model import block_model, exact_evidence, exact_model, record_theta, theta_given
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels, relation_evidence
 from vber_cli.engine.partition_kernels import pair_stats_kernel
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
-from vber_cli.model.prior import Prior, make_prior
+from vber_cli.model.prior import Prior, make_prior, uniform_base
 from vber_cli.model.relations import Relations
 from vber_cli.model.types import Records
 
@@ -73,6 +73,17 @@ def test_the_model_is_what_the_case_says(rng, kind):
         expected = case.noise.levels[q, f, level] / chance if chance > 0 else 0.0
         assert model.copy[q, f, level] == pytest.approx(expected, rel=1e-12)
     np.testing.assert_array_equal(model.copy[:, :, 0], case.noise.levels[:, :, 0])
+
+
+def test_a_model_is_made_once_for_the_same_evidence(rng):
+    case = naive.make_case(rng, 12, "people", 2, naive.FULL)
+    evidence = exact_evidence(case.prior, case.records.n_fields)
+    made = block_model(case.records, evidence)
+    assert block_model(case.records, evidence) is made
+    flat = case.prior.with_base(uniform_base(case.records.n_values))
+    other = block_model(case.records, replace(evidence, prior=flat))
+    np.testing.assert_array_equal(other.theta, record_theta(case.records, flat))
+    assert not np.array_equal(other.theta, made.theta)
 
 
 def test_theta_given_the_parent_by_hand():

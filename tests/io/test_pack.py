@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +26,13 @@ class Pair(NamedTuple):
     b: object
 
 
-PACKER = Packer([Inner, Pair])
+@dataclass(frozen=True)
+class Remembering:
+    x: int
+    memory: dict[str, object] = field(default_factory=dict, compare=False)
+
+
+PACKER = Packer([Inner, Pair, Remembering])
 
 
 def round_trip(value, **shared):
@@ -47,6 +53,12 @@ def test_arrays_keep_type_shape_and_identity(rng):
     assert found.b[0].x.dtype == np.int8
     assert [type(part) for part in found.a.more] == [np.int64, np.float32]
     assert found.b[2] is None
+
+
+def test_what_is_only_remembered_is_left_out():
+    found = round_trip(Remembering(3, {"of a class that cannot be packed": object()}))
+    assert found == Remembering(3)
+    assert found.memory == {}
 
 
 plain_values = st.recursive(

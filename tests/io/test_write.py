@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -173,7 +174,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
     assert os.listdir(tmp_path) == ["out"]
 
 
-@pytest.mark.parametrize("told", ["at the next table", "at the end"])
+@pytest.mark.parametrize("told", ["at the next table", "at the end", "of tables made meanwhile"])
 def test_a_full_disk_while_tables_are_written(tmp_path: Path, told: str) -> None:
     closed = []
 
@@ -190,9 +191,12 @@ def test_a_full_disk_while_tables_are_written(tmp_path: Path, told: str) -> None
             writer = result.writer("trace", schema.TRACE, {})
             writer._writer.close()
             writer._writer = Full()
-            writer.write(TRACE)
+            if told == "of tables made meanwhile":
+                writer.write_all(iter([TRACE, TRACE]))
+            else:
+                writer.write(TRACE)
             if told == "at the next table":
-                result.writer("links", schema.TRACE, {}).write(TRACE)
+                writer.write(TRACE)
                 raise AssertionError("the next table was written")
             result.commit()
 
@@ -200,6 +204,32 @@ def test_a_full_disk_while_tables_are_written(tmp_path: Path, told: str) -> None
         write_table()
     assert os.listdir(tmp_path) == []
     assert closed  # no file is left open
+
+
+def test_tables_made_while_they_are_written_are_those_given(tmp_path: Path) -> None:
+    with ResultDirectory(tmp_path / "out", force=False) as result:
+        result.writer("trace", schema.TRACE, {}).write_all(TRACE for _ in range(3))
+        result.commit()
+    assert parquet.read_table(tmp_path / "out" / "trace.parquet").num_rows == 3 * TRACE.num_rows
+
+
+def test_no_more_tables_are_made_once_the_run_has_failed(tmp_path: Path) -> None:
+    made = []
+
+    def tables() -> Iterator[pa.Table]:
+        while len(made) < 10_000:
+            made.append(True)
+            yield TRACE
+
+    def write_and_fail() -> None:
+        with ResultDirectory(tmp_path / "out", force=False) as result:
+            result.writer("trace", schema.TRACE, {}).write_all(tables())
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        write_and_fail()
+    assert len(made) < 10_000
+    assert os.listdir(tmp_path) == []
 
 
 def test_the_second_rename_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

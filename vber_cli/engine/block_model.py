@@ -176,7 +176,11 @@ def with_noise(model: BlockModel, noise: Noise) -> BlockModel:
 
 
 def block_model(records: Records, evidence: Evidence) -> BlockModel:
-    """The arrays of the full model."""
+    """The arrays of the full model, not to be written to; what was made last for these records is remembered."""
+    return records.remembered("block model", evidence, lambda: _block_model(records, evidence))
+
+
+def _block_model(records: Records, evidence: Evidence) -> BlockModel:
     unrelated = evidence.unrelated()
     prior, similar, edges = evidence.prior, evidence.similar, evidence.dependence.edges
     counts = value_counts(records, prior.value_ptr)

@@ -17,7 +17,8 @@ class Packer:
     """Takes objects apart, and puts them together again.
 
     What is packed may be made of None, booleans, numbers, texts, tuples, lists, dictionaries, arrays, and the
-    dataclasses and named tuples given.
+    dataclasses and named tuples given. Fields that do not count in comparisons only remember what can be made again,
+    and are left out.
 
     Parameters
     ----------
@@ -118,5 +119,5 @@ class _Packing:
 
 def _fields(kind: type) -> tuple[str, ...]:
     if dataclasses.is_dataclass(kind):
-        return tuple(item.name for item in dataclasses.fields(kind))
+        return tuple(item.name for item in dataclasses.fields(kind) if item.compare)
     return tuple(kind._fields)  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -23,11 +23,12 @@ _SPARE_BYTES = 1 << 20  # that should be left on the disk
 
 
 class _Scribe:
-    """A thread that compresses and writes one table while the next is made; more than one does not wait in memory."""
+    """A thread that compresses and writes one table of a file while the next is made; no more than one waits."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vber-write")
         self._last: Future[None] | None = None
+        self.dismissed = False
 
     def give(self, work: Callable[[], None]) -> None:
         """Have it done after what was given before; an error of that is raised here."""
@@ -41,7 +42,8 @@ class _Scribe:
             last.result()
 
     def dismiss(self) -> None:
-        """Finish what has begun, and forget its errors."""
+        """Finish what has begun, or the table it has come to, and forget its errors."""
+        self.dismissed = True
         self._pool.shutdown()
         self._last = None
 
@@ -49,11 +51,11 @@ class _Scribe:
 class TableWriter:
     """One Parquet file of a result; closed by the directory's `commit`."""
 
-    def __init__(self, path: Path, schema: pa.Schema, shown: str, scribe: _Scribe) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, shown: str) -> None:
         from pyarrow import parquet
 
         self.schema = schema
-        self._shown, self._scribe = shown, scribe
+        self._shown, self._scribe = shown, _Scribe()
         # a dictionary of whole numbers that identify is larger than they are, and takes longer
         columns = [column.name for column in schema if column.type != pa.int64()]
         with writing(shown):
@@ -67,16 +69,43 @@ class TableWriter:
         OutputError
             The disk is full or the file cannot be written; perhaps only when more is written, or at the end.
         """
+        with writing(self._shown):
+            self._scribe.give(lambda: self._append(rows))
+
+    def write_all(self, tables: Iterable[pa.Table]) -> None:
+        """Append tables that are made while they are written, while the run goes on; nothing can be written after.
+
+        Raises
+        ------
+        OutputError
+            The disk is full or the file cannot be written; perhaps only at the end.
+        """
+
+        def work() -> None:
+            for table in tables:
+                if self._scribe.dismissed:
+                    return
+                self._append(table)
+
+        with writing(self._shown):
+            self._scribe.give(work)
+
+    def _append(self, rows: pa.Table | pa.RecordBatch) -> None:
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
         if not table.schema.equals(self.schema):
             table = table.cast(self.schema)
-        with writing(self._shown):
-            self._scribe.give(lambda: self._writer.write_table(table))
+        self._writer.write_table(table)
 
     def close(self) -> None:
         """Finish the file; a second call does nothing."""
         with writing(self._shown):
             self._scribe.wait()
+            self._writer.close()
+
+    def abandon(self) -> None:
+        """Wait for what has begun, and forget its errors."""
+        self._scribe.dismiss()
+        with contextlib.suppress(OSError, pa.ArrowException):
             self._writer.close()
 
 
@@ -116,7 +145,6 @@ class ResultDirectory:
         self._check_parent()
         self._temporary: Path | None = None
         self._writers: list[TableWriter] = []
-        self._scribe = _Scribe()
         self._summary: dict[str, Any] | None = None
         self._created: list[Path] = []
         self._lock: OutputLock | None = None
@@ -141,10 +169,8 @@ class ResultDirectory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._scribe.dismiss()
         for writer in self._writers:
-            with contextlib.suppress(OutputError, OSError, pa.ArrowException):
-                writer.close()
+            writer.abandon()
         self._leave()
 
     def _leave(self) -> None:
@@ -187,7 +213,7 @@ class ResultDirectory:
             The file cannot be written.
         """
         path = self._inside(f"{table_name}.parquet")
-        writer = TableWriter(path, with_metadata(schema, metadata), self._shown, self._scribe)
+        writer = TableWriter(path, with_metadata(schema, metadata), self._shown)
         self._writers.append(writer)
         return writer
 

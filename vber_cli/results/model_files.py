@@ -105,9 +105,8 @@ def write_model(
         },
     )
     names = tuple(json.loads(facts["input_digests"])[d]["database"] for d in range(len(encoded.n_records_by_db)))
-    writer = result.writer("values", schema.VALUES, facts)
-    for f in range(len(fields)):
-        writer.write(_value_table(f, names, encoded, compared, evidence.prior))
+    values = (_value_table(f, names, encoded, compared, evidence.prior) for f in range(len(fields)))
+    result.writer("values", schema.VALUES, facts).write_all(values)
     result.writer("similar", schema.SIMILAR, facts).write(_similar_table(fields, evidence))
     if with_records:
         drawn = evidence.dependence.drawn

@@ -101,9 +101,8 @@ def write_tables(
     ):
         writer.write(table)
         left_out, left_mass = left_out + count, left_mass + mass
-    writer = result.writer("lambda", schema.LAMBDA, facts)
-    for table in tables.lambda_tables(encoded.codebook, found.prior, counts, phi_ids):
-        writer.write(table)
+    rows = tables.lambda_tables(encoded.codebook, found.prior, counts, phi_ids)
+    result.writer("lambda", schema.LAMBDA, facts).write_all(rows)  # the largest by far
     label = found.label
     n = int(label.max(initial=-1)) + 1
     ids = tables.individual_ids(own_hashes, np.arange(len(label)), label, n)

@@ -164,10 +164,17 @@ def _learn_from_part(
     occupancy = Occupancy(len(rows), None if fixed is None else max(round(fixed * share), 1))
     few = replace(settings, occupancy=occupancy, learn_base=False)
     n = 0.9 * len(rows)
+    prior, similar = start.evidence.prior, start.evidence.similar
     part = records.part(rows)
+    part = part.with_only(similar.swaps.twins_of(part.shown(), prior.value_ptr))  # what the others show costs nothing
+    evidence = replace(start.evidence, prior=prior.part(part), similar=similar.part(part))
     among = candidates.among(part, rows, occupancy)
-    found = infer.learn_from(part, among.find, replace(start, n=n, log_new=occupancy.log_new(n)), few)
-    return replace(found, pairs=infer.NO_PAIRS), share
+    start = replace(start, evidence=evidence, n=n, log_new=occupancy.log_new(n))
+    found = infer.learn_from(part, among.find, start, few)
+    now = found.hyperparameters
+    prior = prior.with_concentration(now.evidence.prior.concentration)
+    now = replace(now, evidence=replace(now.evidence, prior=prior, similar=similar))
+    return replace(found, hyperparameters=now, pairs=infer.NO_PAIRS), share
 
 
 def _scaled_up(learned: Hyperparameters, share: float, settings: Settings) -> Hyperparameters:

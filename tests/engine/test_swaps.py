@@ -9,10 +9,13 @@ import pytest
 
 from tests.engine import built, naive
 from tests.engine.called import from_python
+from vber_cli.candidates.swapped import swapped_pairs
 from vber_cli.engine import local_kernels
 from vber_cli.engine.block_model import block_model
-from vber_cli.engine.evidence_kernels import pair_levels
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
+from vber_cli.engine.hyper import learn_near
 from vber_cli.engine.pair_explanation import explain_pairs
+from vber_cli.model.evidence import agreement_rate, collision_entropy
 from vber_cli.model.similar import Swaps
 
 block_weight = from_python(local_kernels.block_weight)
@@ -98,3 +101,37 @@ def test_exact_copies_know_no_swaps(rng):
 def naive_weight(model, members):
     local = built.Local(model, members)
     return block_weight(np.arange(len(members)), len(members), *local.args)
+
+
+@pytest.mark.parametrize("rng", [1, 2, 3, 4], indirect=True)
+def test_a_part_with_only_its_own_values_compares_as_with_all(rng):
+    case = naive.make_case(rng, 60, "people", 2, naive.FULL)
+    swaps = Swaps.of([(0, 2, TWIN, 7, 2)])
+    evidence = built.evidence_of(case)
+    evidence = dataclasses.replace(evidence, similar=evidence.similar.with_swaps(swaps))
+    codes = case.records.codes.copy()
+    codes[:, 0], codes[:, 2] = rng.integers(-1, 4, 60), rng.integers(-1, 3, 60)
+    records = dataclasses.replace(case.records, codes=codes, _memory={})
+    part = records.part(np.sort(rng.choice(60, 12, replace=False)))
+    prior, similar = evidence.prior, evidence.similar
+    own = part.with_only(swaps.twins_of(part.shown(), prior.value_ptr))
+    assert own.n_values.sum() < part.n_values.sum()
+    own_evidence = dataclasses.replace(evidence, prior=prior.part(own), similar=similar.part(own))
+    whole, few = block_model(part, evidence), block_model(own, own_evidence)
+    a, b = built.all_pairs(12)
+    levels = pair_levels(whole, a, b)
+    np.testing.assert_array_equal(pair_levels(few, a, b), levels)
+    for name in ("theta", "theta_given", "unrelated", "hidden", "copy", "swap_fields", "swap_worst"):
+        np.testing.assert_array_equal(getattr(few, name), getattr(whole, name))
+    np.testing.assert_array_equal(pair_evidence(few, b, levels), pair_evidence(whole, b, levels))
+    likely = rng.random(len(a))
+    np.testing.assert_allclose(
+        learn_near(own, own_evidence.prior, own_evidence.similar, levels, likely),
+        learn_near(part, prior, similar, levels, likely),
+        rtol=1e-12,
+    )
+    for of in (collision_entropy, agreement_rate):
+        np.testing.assert_array_equal(of(own_evidence.prior), of(prior))
+    found, expected = swapped_pairs(own, own_evidence.similar.swaps), swapped_pairs(part, swaps)
+    np.testing.assert_array_equal(found, expected)
+    assert own_evidence.prior.with_concentration(np.full(3, 2.0)).whole is prior

@@ -25,15 +25,10 @@ def mismatch_evidence(prior: Prior) -> FloatArray:
 
 def agreement_rate(prior: Prior) -> FloatArray:
     """(F,) float64: share of agreeing values among two records of one individual, α θ² summed with the copies."""
-    sizes = np.diff(prior.value_ptr)
-    field = np.repeat(np.arange(len(sizes)), sizes)
-    chance = np.bincount(field, weights=prior.base**2, minlength=len(sizes))
-    return np.asarray((1.0 + prior.concentration * chance) / (1.0 + prior.concentration))
+    return np.asarray((1.0 + prior.concentration * prior.collisions()) / (1.0 + prior.concentration))
 
 
 def collision_entropy(prior: Prior) -> FloatArray:
     """(F,) float64 nats, H2 = −log Σ θ²; 0 for a field without values."""
-    sizes = np.diff(prior.value_ptr)
-    field = np.repeat(np.arange(len(sizes)), sizes)
-    chance = np.bincount(field, weights=prior.base**2, minlength=len(sizes))
-    return np.asarray(-np.log(np.where(sizes > 0, chance, 1.0)))
+    chance = prior.collisions()
+    return np.asarray(-np.log(np.where(chance > 0, chance, 1.0)))

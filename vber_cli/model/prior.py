@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,11 +25,14 @@ class Prior:
         (ΣV_f,) float64, θ_f(v) > 0; sums to 1 within each field.
     concentration
         (F,) float64, α_f > 0.
+    whole
+        Where only some of the values are held: the prior of all, whose concentration is not to be asked for.
     """
 
     value_ptr: LongArray
     base: FloatArray
     concentration: FloatArray
+    whole: Prior | None = None
 
     @property
     def alpha(self) -> FloatArray:
@@ -38,11 +41,23 @@ class Prior:
 
     def with_concentration(self, concentration: FloatArray) -> Prior:
         """Return the same base with other α_f, (F,)."""
-        return Prior(self.value_ptr, self.base, np.asarray(concentration, dtype=np.float64))
+        return replace(self, concentration=np.asarray(concentration, dtype=np.float64))
 
     def with_base(self, base: FloatArray) -> Prior:
         """Return the same concentrations with another θ, (ΣV_f,)."""
         return Prior(self.value_ptr, np.asarray(base, dtype=np.float64), self.concentration)
+
+    def part(self, part: Records) -> Prior:
+        """Return the same of the values that a part of the records holds."""
+        assert part.values is not None, "not a part with values of its own"
+        return Prior(value_pointers(part.n_values), self.base[part.values], self.concentration, self)
+
+    def collisions(self) -> FloatArray:
+        """(F,) float64, Σ θ² over all values: how often two draws are the same."""
+        whole = self if self.whole is None else self.whole
+        sizes = np.diff(whole.value_ptr)
+        field = np.repeat(np.arange(len(sizes)), sizes)
+        return np.asarray(np.bincount(field, weights=whole.base**2, minlength=len(sizes)), dtype=np.float64)
 
 
 def value_pointers(n_values: LongArray) -> LongArray:

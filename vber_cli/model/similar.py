@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vber_cli.model.prior import Prior
+from vber_cli.arrays import distinct
+from vber_cli.model.prior import Prior, value_pointers
 from vber_cli.model.similar_kernels import near_mass_kernel
-from vber_cli.model.types import FloatArray, IntArray, LongArray
+from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 IDENTICAL, CLOSE, NEAR, OTHER, MISSING_LEVEL = 0, 1, 2, 3, 9
 N_LEVELS = 4
@@ -53,6 +54,34 @@ class Swaps:
         back_ptr, back = _joined([_inverse(pair[2], pair[3]) for pair in pairs])
         return cls(fields, twin_ptr, twin, back_ptr, back, np.array([pair[4] for pair in pairs], dtype=np.int8))
 
+    def twins_of(self, values: LongArray, value_ptr: LongArray) -> LongArray:
+        """The given values of all fields numbered through, and their twins in other fields, ascending."""
+        found = [values]
+        for i, (f, g) in enumerate(self.fields.tolist()):
+            here, there = value_ptr[f], value_ptr[g]
+            for one, other, twin in (
+                (here, there, self.twin[self.ptr[i] : self.ptr[i + 1]]),
+                (there, here, self.back[self.back_ptr[i] : self.back_ptr[i + 1]]),
+            ):
+                lo, hi = np.searchsorted(values, [one, one + len(twin)])
+                twins = twin[values[lo:hi] - one]
+                found.append(other + twins[twins >= 0].astype(np.int64))
+        return distinct(np.concatenate(found))
+
+    def part(self, part: Records) -> Swaps:
+        """Return the same of the values that a part of the records holds."""
+        assert part.whole is not None, "not a part of any records"
+        held = np.split(np.asarray(part.values), value_pointers(part.n_values)[1:-1])
+        begin = value_pointers(part.whole.n_values)
+        pairs = []
+        for i, (f, g) in enumerate(self.fields.tolist()):
+            place = np.full(int(part.whole.n_values[g]), -1, dtype=np.int32)
+            place[held[g] - begin[g]] = np.arange(len(held[g]), dtype=np.int32)
+            twin = self.twin[self.ptr[i] : self.ptr[i + 1]][held[f] - begin[f]]
+            twin = np.where(twin >= 0, place[np.maximum(twin, 0)], -1).astype(np.int32)
+            pairs.append((f, g, twin, len(held[g]), int(self.worst[i])))
+        return Swaps.of(pairs)
+
 
 def _inverse(twin: IntArray, n_values: int) -> IntArray:
     """(V_g,) int32: where each value of g is among those of f; −1 where nowhere."""
@@ -81,12 +110,15 @@ class SimilarValues:
         Fields whose values get into each other's place. Two records that show the same two values the other way round
         are at level 1 in both fields: it takes one slip, like the others that are close. Where only one of the two
         is the same and the other similar, both fields are at level 2, if the fields' `worst` is.
+    whole
+        Where only some of the values are held: the similar values of all, by which chance goes.
     """
 
     ptr: LongArray
     value: IntArray
     level: np.ndarray
     swaps: Swaps = field(default_factory=Swaps.none)
+    whole: SimilarValues | None = field(default=None, repr=False)
     _chances: list[tuple[FloatArray, FloatArray]] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
@@ -114,6 +146,20 @@ class SimilarValues:
         """Return the same similar values, and fields that may change places."""
         return SimilarValues(self.ptr, self.value, self.level, swaps)
 
+    def part(self, part: Records) -> SimilarValues:
+        """Return those among the values that a part of the records holds."""
+        values = part.values
+        assert values is not None, "not a part of any records"
+        place = np.full(len(self.ptr) - 1, -1, dtype=np.int32)
+        place[values] = np.arange(len(values), dtype=np.int32)
+        size = np.diff(self.ptr)[values]
+        entry = np.repeat(self.ptr[values] - (np.cumsum(size) - size), size) + np.arange(size.sum())
+        other = place[self.value[entry]]
+        kept = other >= 0
+        owner = np.repeat(np.arange(len(values)), size)[kept]
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(values)))]).astype(np.int64)
+        return SimilarValues(ptr, other[kept], self.level[entry][kept], self.swaps.part(part), self)
+
     def near_mass(self, theta: FloatArray) -> FloatArray:
         """(ΣV,) float64: Σ θ(w) over the values w similar to each value."""
         owner = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
@@ -124,6 +170,8 @@ class SimilarValues:
 
         What was found last is remembered: θ changes far less often than the noise.
         """
+        if self.whole is not None and prior.whole is not None:
+            return self.whole.chance_levels(prior.whole)
         for base, known in self._chances:
             if base is prior.base:
                 return np.array(known)

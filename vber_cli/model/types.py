@@ -6,7 +6,7 @@ Notation (model.md section 1): N records, F fields, V_f values of field f, D dat
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,6 +36,8 @@ class Records:
         (F,) int64, V_f: codes of field f lie in 0..V_f - 1.
     whole, rows
         Of a part of the records: the records it was taken from, and which (N,) it took.
+    values
+        Where a part holds only some values: which (ΣV,) of those of the whole, all fields' numbered through.
     """
 
     codes: IntArray
@@ -43,6 +45,7 @@ class Records:
     n_values: LongArray
     whole: Records | None = field(default=None, repr=False)
     rows: LongArray | None = field(default=None, repr=False)
+    values: LongArray | None = field(default=None, repr=False)
     _memory: dict[Hashable, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -64,6 +67,22 @@ class Records:
         """Some of the records, with the codes they have; what is counted among records is counted among all."""
         codes = np.ascontiguousarray(self.codes[rows])
         return Records(codes, self.db_of_record[rows], self.n_values, self, rows)
+
+    def shown(self) -> LongArray:
+        """Values that some record shows, ascending, all fields' numbered through."""
+        begin = np.cumsum(self.n_values) - self.n_values
+        parts = [begin[f] + np.unique(column[column >= 0]) for f, column in enumerate(self.codes.T)]
+        return np.concatenate([begin[:0], *parts])
+
+    def with_only(self, values: LongArray) -> Records:
+        """The same records with values numbered anew, in the same order: those given, all that they show among them."""
+        begin = np.concatenate([[0], np.cumsum(self.n_values)])
+        cuts = np.searchsorted(values, begin)
+        codes = np.full(self.codes.shape, MISSING, dtype=np.int32)
+        for f, column in enumerate(self.codes.T):
+            seen = column >= 0
+            codes[seen, f] = np.searchsorted(values[cuts[f] : cuts[f + 1]], begin[f] + column[seen])
+        return replace(self, codes=codes, n_values=np.diff(cuts).astype(np.int64), values=values, _memory={})
 
     def remembered(self, name: Hashable, of: object, make: Callable[[], T]) -> T:
         """What was made last under this name from these records, as long as it is made of the same object `of`."""

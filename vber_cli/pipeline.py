@@ -34,7 +34,7 @@ from vber_cli.model.constraints import Constraints, TooFewIndividualsError, n_fr
 from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.order import canonical_order, in_order
 from vber_cli.model.prior import DEFAULT_CONCENTRATION, make_prior
-from vber_cli.model.types import LongArray, Records
+from vber_cli.model.types import IntArray, LongArray, Records
 from vber_cli.progress import Progress
 from vber_cli.provenance import Provenance
 from vber_cli.results.earlier import Earlier, read_earlier
@@ -133,7 +133,8 @@ def _threads(options: MergeOptions) -> int:
 class _Data:
     """What is inferred from: the databases as read and as compared, and what is known beside them.
 
-    `order` (N,) is the engine's order of the records; `earlier` is the result of --start-from.
+    `order` (N,) is the engine's order of the records, in which their keys are: the comparison keeps none. `earlier` is
+    the result of --start-from.
     """
 
     databases: list[Database]
@@ -143,6 +144,7 @@ class _Data:
     provenance: Provenance
     compared: Comparison
     order: LongArray
+    key_codes: IntArray
     constraints: Constraints
 
     @property
@@ -178,7 +180,9 @@ def _prepare(
     constraints = constraints_in_order(decisions, encoded.records, order, encoded, options.K)
     _check_options(options, run, compared.records)
     journal.share(similar=compared.similar, constraints=constraints)
-    return _Data(databases, encoded, decisions, earlier, provenance, compared, order, constraints)
+    key_codes = compared.key_codes[order]
+    compared = replace(compared, key_codes=compared.key_codes[:0].copy())
+    return _Data(databases, encoded, decisions, earlier, provenance, compared, order, key_codes, constraints)
 
 
 def _write(
@@ -197,8 +201,7 @@ def _write(
         n_links = 0 if posterior is None else int((posterior.probability >= options.link_min).sum())
         result.check_space(estimate_bytes(data.encoded, n_links, with_records=options.records))
         written = write_tables(
-            result, options, data.provenance, data.encoded, data.compared, data.order, found, learned.log_new,
-            journal.trace,
+            result, options, data.provenance, data.encoded, data.order, found, learned.log_new, journal.trace,
         )  # fmt: skip
         write_model(
             result, data.provenance.metadata(), data.encoded, data.compared, learned,
@@ -304,7 +307,7 @@ def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tu
             )  # fmt: skip
         return found, None
     candidates = Candidates(
-        records, compared.key_codes[order], compared.key_field, settings.occupancy, constraints, options.seed, threads,
+        records, data.key_codes, compared.key_field, settings.occupancy, constraints, options.seed, threads,
         journal,
     )  # fmt: skip
 
@@ -324,6 +327,7 @@ def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tu
     shown_prior = make_prior(as_read, options.prior, alpha)
     with run.phase("certify"):
         certificate = journal.step("certify", lambda: candidates.certify(learned.hyperparameters))
+        records.forget_counts()
     journal.finish()
     with run.phase("link") as phase:
         clock[0] = time.perf_counter()

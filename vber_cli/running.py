@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, BinaryIO
+
+import pyarrow as pa
 
 from vber_cli.config import MergeOptions, SampleOptions
 from vber_cli.encode.codebook import Encoded, encode
@@ -27,12 +30,13 @@ class Run:
         self.warnings: list[str] = []
         self.budget = options.max_memory_bytes
 
-    @contextmanager
+    @contextlib.contextmanager
     def phase(self, name: str, total: int | None = None) -> Iterator[Any]:
         """Run a phase: shown, timed, and checked against the budget at its end."""
         began = time.perf_counter()
         with self.progress.phase(name, total) as phase:
             yield phase
+        give_memory_back()
         self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - began
         used = peak_memory()
         if self.budget is not None and used > self.budget:
@@ -53,6 +57,13 @@ def n_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def give_memory_back() -> None:
+    """Let the system have what was freed; allocators keep it for what may come."""
+    pa.default_memory_pool().release_unused()
+    with contextlib.suppress(OSError, AttributeError):  # where the C library is another than GNU's
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def peak_memory() -> int:

@@ -91,6 +91,11 @@ class Records:
         made: T = self._memory[name][1]
         return made
 
+    def forget_counts(self) -> None:
+        """Give back the memory of what values were counted together; it is counted anew when asked for."""
+        for name in [name for name in self._memory if isinstance(name, tuple)]:
+            del self._memory[name]
+
     def counts_together(self, f: int, g: int, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(N,) and (N,) float64: records with the same values of f and g as each, and with the same value of g.
 
@@ -109,8 +114,9 @@ class Records:
         together_kernel(seen, pair, value, np.zeros(0) if weight is None else weight, both, parent)
         return both, parent
 
-    def _place_together(self, f: int, g: int) -> tuple[LongArray, LongArray, LongArray]:
+    def _place_together(self, f: int, g: int) -> tuple[IntArray, IntArray, IntArray]:
         """The records that show both f and g, and numbers of the pair of values and of g's value."""
         v, u = self.codes[:, f].astype(np.int64), self.codes[:, g].astype(np.int64)
         seen = np.flatnonzero((v >= 0) & (u >= 0))
-        return seen, numbered_kernel((u[seen] << 32) | v[seen]), u[seen]
+        pair = numbered_kernel((u[seen] << 32) | v[seen])
+        return seen.astype(np.int32), pair.astype(np.int32), u[seen].astype(np.int32)

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from vber_cli.arrays import distinct
+from vber_cli.arrays import distinct, stable_order
 from vber_cli.encode.codebook import Codebook
-from vber_cli.engine.cavi import FieldCounts, Linkage
+from vber_cli.engine.cavi import FieldCounts, Linkage, accumulate, hard_linkage
 from vber_cli.io import schema
 from vber_cli.model.prior import Prior
-from vber_cli.model.types import FloatArray, IntArray, LongArray
+from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.results.id_kernels import text_hash_kernel
 
-_ROWS_PER_TABLE = 1 << 20
+_ROWS_PER_TABLE, _INDIVIDUALS_PER_TABLE = 1 << 20, 1 << 17
 LEAST_DOUBT = 1e-15  # log odds are those of probabilities up to 1 less this
 
 
@@ -228,6 +228,34 @@ def assignment_table(
     )
 
 
+def individual_tables(
+    codebook: Codebook, prior: Prior, records: Records, ids: LongArray, label: IntArray, probability: FloatArray
+) -> Iterator[pa.Table]:
+    """`individuals`, the merged database, in the order of the ids.
+
+    Parameters
+    ----------
+    codebook, prior, records
+        Values, A, and the records with the values as they were read: of each individual's spellings the most frequent
+        one is shown.
+    ids, label, probability
+        (n,) ids; (N,) the assignment and the memberships.
+    """
+    n = len(ids)
+    by_id = np.argsort(ids, kind="stable")
+    rank = np.empty(n, dtype=np.int32)
+    rank[by_id] = np.arange(n, dtype=np.int32)
+    ranked = rank[label]
+    order = stable_order(ranked)
+    for lo in range(0, n, _INDIVIDUALS_PER_TABLE):
+        hi = min(lo + _INDIVIDUALS_PER_TABLE, n)
+        begin, end = np.searchsorted(ranked, [lo, hi], sorter=order)
+        rows = order[begin:end]
+        part, own = records.part(rows), (ranked[rows] - lo).astype(np.int32)
+        counts = accumulate(part, prior, hard_linkage(part, own, hi - lo))
+        yield individual_table(codebook, prior, counts, ids[by_id[lo:hi]], own, part.db_of_record, probability[rows])
+
+
 def individual_table(
     codebook: Codebook,
     prior: Prior,
@@ -237,7 +265,7 @@ def individual_table(
     db_of_record: IntArray,
     probability: FloatArray,
 ) -> pa.Table:
-    """`individuals`: the merged database, in the order of the ids.
+    """Rows of `individuals`, in the order of the ids.
 
     Parameters
     ----------

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from vber_cli.config import MergeOptions
 from vber_cli.encode.codebook import Encoded
-from vber_cli.encode.comparison import Comparison
-from vber_cli.engine import cavi, infer
+from vber_cli.engine import infer
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.learn import tilt_of
 from vber_cli.engine.optimise import Step
@@ -60,7 +59,6 @@ def write_tables(
     options: MergeOptions,
     provenance: Provenance,
     encoded: Encoded,
-    compared: Comparison,
     order: LongArray,
     found: infer.Result,
     log_new: float,
@@ -76,14 +74,13 @@ def write_tables(
         What goes into the schemas' metadata, and which rows are left out.
     encoded
         The records as they were read.
-    compared, order
-        The records as they were compared, and (N,) int64, the place in the input of each in the engine's order.
+    order
+        (N,) int64, the place in the input of each record in the engine's order.
     found, log_new
         What the engine found, and the log weight of one more individual.
     trace
         Its steps, with their seconds.
     """
-    records = Records(compared.records.codes[order], compared.records.db_of_record[order], compared.records.n_values)
     facts = provenance.metadata()
     names = tables.RecordNames(
         tuple(item.name for item in provenance.inputs), encoded.records.db_of_record, encoded.row, encoded.record_id
@@ -113,14 +110,10 @@ def write_tables(
             member.runner_up_probability[place],
         )
     )  # fmt: skip
-    # the merged database shows the values as they were read: of each individual's spellings the most frequent one
-    raw = Records(np.ascontiguousarray(encoded.records.codes[order]), records.db_of_record, encoded.records.n_values)
-    hard = cavi.hard_linkage(raw, label, max(n, 1))
-    merged = tables.individual_table(
-        encoded.codebook, found.prior, cavi.accumulate(raw, found.prior, hard), ids, label, records.db_of_record,
-        member.probability,
-    )  # fmt: skip
-    result.writer("individuals", merged.schema.remove_metadata(), facts).write(merged)
+    raw = Records(encoded.records.codes[order], encoded.records.db_of_record[order], encoded.records.n_values)
+    rows = tables.individual_tables(encoded.codebook, found.prior, raw, ids, label, member.probability)
+    columns = schema.individuals_schema(encoded.codebook.fields)
+    result.writer("individuals", columns, facts).write_all(rows)
     n_links = _write_links(result, options, facts, names, encoded.codebook.fields, order, found, log_new)
     result.writer("trace", schema.TRACE, facts).write(_trace_table(trace))
     outside = float(linkage.rest[~linkage.blank].max(initial=0.0))

@@ -25,6 +25,7 @@ from vber_cli.model.similar import Swaps
 from vber_cli.model.types import Records
 from vber_cli.provenance import Provenance
 from vber_cli.results import individuals as tables
+from vber_cli.results import model_files
 from vber_cli.results.learned_file import model_fields
 from vber_cli.results.model_files import read_model, write_model
 from vber_cli.results.open_result import OpenResult
@@ -97,8 +98,10 @@ def assert_same(one, two):
             assert a == b, item.name
 
 
+@pytest.mark.parametrize("rows", [1, 3, 1 << 20])
 @pytest.mark.parametrize(("n_classes", "n_relations", "with_tree"), [(1, 0, False), (3, 2, True)])
-def test_every_number_comes_back(tmp_path, rng, n_classes, n_relations, with_tree):
+def test_every_number_comes_back(tmp_path, rng, monkeypatch, n_classes, n_relations, with_tree, rows):
+    monkeypatch.setattr(model_files, "_ROWS_PER_TABLE", rows)  # written in so many tables
     encoded, found, learned = write(tmp_path / "out", rng, n_classes, n_relations, with_tree=with_tree)
     stored = read_model(OpenResult(tmp_path / "out"))
     assert_same(stored.learned, learned)

@@ -8,7 +8,7 @@ values as read.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +28,8 @@ from vber_cli.model.similar import SimilarValues, Swaps
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.results.learned_file import MODEL, MODEL_FORMAT, damaged, learned_alone, read_json, to_plain
 from vber_cli.results.open_result import OpenResult, plain_text
+
+_ROWS_PER_TABLE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,10 @@ def write_model(
     names = tuple(json.loads(facts["input_digests"])[d]["database"] for d in range(len(encoded.n_records_by_db)))
     values = (_value_table(f, names, encoded, compared, evidence.prior) for f in range(len(fields)))
     result.writer("values", schema.VALUES, facts).write_all(values)
-    result.writer("similar", schema.SIMILAR, facts).write(_similar_table(fields, evidence))
+    result.writer("similar", schema.SIMILAR, facts).write_all(_similar_tables(fields, evidence))
     if with_records:
         drawn = evidence.dependence.drawn
-        result.writer("records", schema.records_schema(fields), facts).write(_record_table(names, encoded, drawn))
+        result.writer("records", schema.records_schema(fields), facts).write_all(_record_tables(names, encoded, drawn))
 
 
 def _names(codes: np.ndarray, names: tuple[str, ...]) -> pa.DictionaryArray:
@@ -149,49 +151,59 @@ def _value_table(f: int, names: tuple[str, ...], encoded: Encoded, compared: Com
     )
 
 
-def _similar_table(fields: tuple[str, ...], evidence: Evidence) -> pa.Table:
+def _similar_tables(fields: tuple[str, ...], evidence: Evidence) -> Iterator[pa.Table]:
+    """Similar values, each pair once, by the first of the two; then values and their twins in other fields."""
     similar, value_ptr = evidence.similar, evidence.prior.value_ptr
-    a = np.repeat(np.arange(len(similar.ptr) - 1), np.diff(similar.ptr))
-    b = similar.value.astype(np.int64)
-    once = a < b  # each pair is stored both ways
-    ends = [(a[once], b[once], similar.level[once])]
+    last = int(value_ptr[-1])
+    lo = 0
+    while lo < last:
+        hi = int(np.searchsorted(similar.ptr, similar.ptr[lo] + _ROWS_PER_TABLE, side="right")) - 1
+        hi = min(max(hi, lo + 1), last)
+        entries = slice(similar.ptr[lo], similar.ptr[hi])
+        a = np.repeat(np.arange(lo, hi, dtype=np.int32), np.diff(similar.ptr[lo : hi + 1]))
+        b = similar.value[entries]
+        once = a < b  # each pair is stored both ways
+        yield _similar_rows(fields, value_ptr, a[once], b[once], similar.level[entries][once])
+        lo = hi
     swaps = similar.swaps
     for i, (f, g) in enumerate(swaps.fields.tolist()):
         twin = swaps.twin[swaps.ptr[i] : swaps.ptr[i + 1]]
         form = np.flatnonzero(twin >= 0)
-        ends.append((value_ptr[f] + form, value_ptr[g] + twin[form], np.full(len(form), swaps.worst[i])))
-    a, b, level = (np.concatenate(part) for part in zip(*ends, strict=True))
-    field_a, field_b = (np.searchsorted(value_ptr, end, side="right") - 1 for end in (a, b))
-    return pa.Table.from_arrays(
-        [
-            _names(field_a, fields),
-            pa.array((a - value_ptr[field_a]).astype(np.int32)),
-            _names(field_b, fields),
-            pa.array((b - value_ptr[field_b]).astype(np.int32)),
-            pa.array(level.astype(np.int8)),
-        ],
-        schema=schema.SIMILAR,
-    )
+        level = np.full(len(form), swaps.worst[i])
+        yield _similar_rows(fields, value_ptr, value_ptr[f] + form, value_ptr[g] + twin[form], level)
 
 
-def _record_table(names: tuple[str, ...], encoded: Encoded, drawn: FloatArray) -> pa.Table:
-    codebook, codes = encoded.codebook, encoded.records.codes
-    columns = [
-        pa.DictionaryArray.from_arrays(
-            pa.array(codes[:, f], mask=codes[:, f] < 0), codebook.values[f].cast(pa.string())
+def _similar_rows(
+    fields: tuple[str, ...], value_ptr: LongArray, a: np.ndarray, b: np.ndarray, level: np.ndarray
+) -> pa.Table:
+    columns: list[pa.Array] = []
+    for end in (a, b):
+        field = np.searchsorted(value_ptr, end, side="right") - 1
+        columns += [_names(field, fields), pa.array((end - value_ptr[field]).astype(np.int32))]
+    return pa.Table.from_arrays([*columns, pa.array(level.astype(np.int8))], schema=schema.SIMILAR)
+
+
+def _record_tables(names: tuple[str, ...], encoded: Encoded, drawn: FloatArray) -> Iterator[pa.Table]:
+    codebook, everything = encoded.codebook, encoded.records.codes
+    values = [value.cast(pa.string()) for value in codebook.values]
+    weight = drawn if len(drawn) else np.ones(len(everything))
+    for lo in range(0, max(len(everything), 1), _ROWS_PER_TABLE):
+        rows = slice(lo, lo + _ROWS_PER_TABLE)
+        codes = everything[rows]
+        columns = [
+            pa.DictionaryArray.from_arrays(pa.array(codes[:, f], mask=codes[:, f] < 0), values[f])
+            for f in range(len(codebook.fields))
+        ]
+        yield pa.Table.from_arrays(
+            [
+                _names(encoded.records.db_of_record[rows], names),
+                pa.array(encoded.row[rows]),
+                encoded.record_id[rows].cast(pa.string()),
+                pa.array(weight[rows]),
+                *columns,
+            ],
+            schema=schema.records_schema(codebook.fields),
         )
-        for f in range(len(codebook.fields))
-    ]
-    return pa.Table.from_arrays(
-        [
-            _names(encoded.records.db_of_record, names),
-            pa.array(encoded.row),
-            encoded.record_id.cast(pa.string()),
-            pa.array(drawn if len(drawn) else np.ones(len(codes))),
-            *columns,
-        ],
-        schema=schema.records_schema(codebook.fields),
-    )
 
 
 def read_model(result: OpenResult) -> StoredModel:

@@ -179,9 +179,12 @@ def tilt_of(model: BlockModel, a: IntArray, b: IntArray) -> FloatArray:
     return np.where(model.database[a] == model.database[b], model.tilt[model.database[a]], 0.0)
 
 
-def split_pairs(model: BlockModel, pairs: CandidatePairs, log_new: float, threads: int = 1) -> PairGraph:
-    """Build the components of the pairs that are strong enough."""
-    log_odds = log_odds_of(model, pairs, log_new, threads)
+def split_pairs(
+    model: BlockModel, pairs: CandidatePairs, log_new: float, threads: int = 1, log_odds: FloatArray | None = None
+) -> PairGraph:
+    """Build the components of the pairs that are strong enough; `log_odds` (P,) are theirs where they are known."""
+    if log_odds is None:
+        log_odds = log_odds_of(model, pairs, log_new, threads)
     n_records = len(model.codes)
     strong = (log_odds > EDGE_LOG_ODDS) & ~_rivalled(model, pairs, log_odds)
     if model.constraints.any:
@@ -220,22 +223,30 @@ def _rivalled(model: BlockModel, pairs: CandidatePairs, log_odds: FloatArray) ->
 
 
 def without_faint(
-    model: BlockModel, pairs: CandidatePairs, log_new: float, occupancy: Occupancy, threads: int = 1
-) -> CandidatePairs:
-    """The pairs above FAINT_LOG_ODDS, or nearly all links' worth of them where they are not many and K is free.
+    pairs: CandidatePairs, log_odds: FloatArray, occupancy: Occupancy
+) -> tuple[CandidatePairs, FloatArray]:
+    """Pairs above FAINT_LOG_ODDS and their log odds; of few pairs, with K free, nearly all that hold links.
 
     Where the fields say little, the faint pairs hold a good part of the links, and most of those whose values differ:
     noise learned without them would be too little, and so keep them faint. A fixed K below what the data show would
     turn them into links, and learn the noise that makes them some.
     """
-    log_odds = log_odds_of(model, pairs, log_new, threads)
     if len(pairs) > _MANY_PAIRS or occupancy.n_individuals is not None:
-        return pairs.take(log_odds > FAINT_LOG_ODDS)
+        keep = log_odds > FAINT_LOG_ODDS
+        return pairs.take(keep), log_odds[keep]
     order = np.argsort(log_odds, kind="stable")
     below = np.cumsum(expit(log_odds[order]))
     keep = np.ones(len(pairs), dtype=bool)
     keep[order[: np.searchsorted(below, _FAINT_SHARE * below[-1:].sum(), side="right")]] = False
-    return pairs.take(keep)
+    return pairs.take(keep), log_odds[keep]
+
+
+def split_without_faint(
+    model: BlockModel, pairs: CandidatePairs, log_new: float, occupancy: Occupancy, threads: int
+) -> PairGraph:
+    """`split_pairs` of the pairs that `without_faint` leaves."""
+    near, log_odds = without_faint(pairs, log_odds_of(model, pairs, log_new, threads), occupancy)
+    return split_pairs(model, near, log_new, threads, log_odds)
 
 
 def expectation(model: BlockModel, split: PairGraph, log_new: float, settings: Settings, number: int) -> Expectation:
@@ -356,12 +367,11 @@ def learn(
     their own duplicates.
     """
     done, (now, last) = settings.checkpoints.begun((start, start))
-    pairs = without_faint(
-        block_model(records, start.evidence), pairs, start.log_new, settings.occupancy, settings.threads
-    )
+    odds_at_start = log_odds_of(block_model(records, start.evidence), pairs, start.log_new, settings.threads)
+    pairs, known = without_faint(pairs, odds_at_start, settings.occupancy)
     for number in range(done + 1, max_rounds + 1):
         model = block_model(records, now.evidence)
-        split = split_pairs(model, pairs, now.log_new, settings.threads)
+        split = split_pairs(model, pairs, now.log_new, settings.threads, known if now is start else None)
         found = expectation(model, split, now.log_new, settings, number)
         earlier, last = last, now
         now = update(records, model, split.ends(), now, found, settings, watch_databases=watch_databases)
@@ -410,8 +420,7 @@ def choose_noise(
 ) -> tuple[Hyperparameters, dict[int, float]]:
     """The noise classes that the clear links (probability above one half) show, and the BIC of each number of them."""
     model = block_model(records, now.evidence)
-    near = without_faint(model, pairs, now.log_new, settings.occupancy, settings.threads)
-    split = split_pairs(model, near, now.log_new, settings.threads)
+    split = split_without_faint(model, pairs, now.log_new, settings.occupancy, settings.threads)
     found = expectation(model, split, now.log_new, settings, 0)
     graph = split.graph
     probability = found.pair_probability[: len(graph.pair_a)]
@@ -474,8 +483,7 @@ def sharpen_relations(
 ) -> Hyperparameters:
     """Relations fitted anew to what the full link posterior says are clearly different individuals."""
     model = block_model(records, now.evidence)
-    near = without_faint(model, pairs, now.log_new, settings.occupancy, settings.threads)
-    split = split_pairs(model, near, now.log_new, settings.threads)
+    split = split_without_faint(model, pairs, now.log_new, settings.occupancy, settings.threads)
     found = expectation(model, split, now.log_new, settings, 0)
     a, b = split.ends()
     known = (a.astype(np.int64) << 32) | b

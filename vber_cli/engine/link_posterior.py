@@ -125,8 +125,9 @@ def link_posterior(
         return _tiny(model, settings.occupancy)
     occupancy = learned.occupancy(settings)
     rng = np.random.default_rng([settings.seed, 20_141])
-    near = without_faint(model, pairs, learned.log_new, occupancy, settings.threads)
-    split = split_pairs(model, near, learned.log_new, settings.threads)
+    log_odds = log_odds_of(model, pairs, learned.log_new, settings.threads)
+    near, near_log_odds = without_faint(pairs, log_odds, occupancy)
+    split = split_pairs(model, near, learned.log_new, settings.threads, near_log_odds)
     graph, weak = split.graph, split.weak
     a, b = split.ends()
     chains = None
@@ -142,16 +143,15 @@ def link_posterior(
             n_sweeps=_SWEEPS if number else _FIRST_SWEEPS, threads=settings.threads, known=known, among=among,
         )  # fmt: skip
 
-    def with_weak(found: Expectation, now: BlockModel, log_new: float) -> Expectation:
-        log_odds = log_odds_of(now, weak, log_new, settings.threads)
-        return add_weak_pairs(found, (weak.a, weak.b), log_odds, joins)[0]
+    def with_weak(found: Expectation, weak_log_odds: FloatArray) -> Expectation:
+        return add_weak_pairs(found, (weak.a, weak.b), weak_log_odds, joins)[0]
 
     checkpoints = settings.checkpoints
     strong, place = checkpoints.step("first pass", lambda: (pass_over(model, learned.log_new, 0), _place(chains)))
     if chains is not None:  # where the pass left them, also if it was made in the run that is continued
         chains.put(*place)
     joins = find_joins(model, strong, graph, (weak.a, weak.b), split.weak_log_odds, learned.log_new, settings.threads)
-    first = with_weak(strong, model, learned.log_new)
+    first = with_weak(strong, split.weak_log_odds)
     every = min(records.n_records // _PER_DRAW, len(strong.part_n))
     known = strong if every > 1 else None
     n_draws = _n_draws(model, graph, chains)
@@ -164,7 +164,8 @@ def link_posterior(
     drawn = _draws(model, noises[done:], shifts[done:], learned, settings, rng)
     for number, (now, log_new) in enumerate(drawn, done + 1):
         among = slice(None) if known is None else slice(number % every, None, every)
-        found = with_weak(pass_over(now, log_new, number, known, among), now, log_new)
+        weak_log_odds = log_odds_of(now, weak, log_new, settings.threads)
+        found = with_weak(pass_over(now, log_new, number, known, among), weak_log_odds)
         sums = sums.plus(found, n_draws, occupancy, chains, missed, rng)
         on_draw()
         if number < n_draws:
@@ -173,7 +174,7 @@ def link_posterior(
             checkpoints.round_done(number, sums)
     n_made = len(sums.moments)
     probability, alone = sums.probability * (n_draws / n_made), sums.alone * (n_draws / n_made)
-    a, b, probability = _with_faint(model, pairs, learned.log_new, a, b, probability, alone, settings.threads)
+    a, b, probability = _with_faint(pairs, log_odds, a, b, probability, alone)
     probability = _as_decided(model.constraints, a, b, probability)
     order = lex_order(b, a)
     sizes = np.diff(graph.comp_ptr)
@@ -311,21 +312,18 @@ def _draws(
 
 
 def _with_faint(
-    model: BlockModel,
     pairs: CandidatePairs,
-    log_new: float,
+    log_odds: FloatArray,
     a: IntArray,
     b: IntArray,
     probability: FloatArray,
     alone: FloatArray,
-    threads: int,
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """The pairs with the candidates added that were too faint to take part, each with its own small probability."""
     known = (a.astype(np.int64) << 32) | b
-    faint = pairs.take(~among((pairs.a.astype(np.int64) << 32) | pairs.b, known))
-    more_a, more_b = faint.a, faint.b
-    log_odds = log_odds_of(model, faint, log_new, threads)
-    p = alone[more_a] * alone[more_b] / (1.0 + np.exp(-log_odds))
+    faint = ~among((pairs.a.astype(np.int64) << 32) | pairs.b, known)
+    more_a, more_b = pairs.a[faint], pairs.b[faint]
+    p = alone[more_a] * alone[more_b] / (1.0 + np.exp(-log_odds[faint]))
     return np.concatenate([a, more_a]), np.concatenate([b, more_b]), np.concatenate([probability, p])
 
 

@@ -91,6 +91,8 @@ def write_tables(
     place[order] = np.arange(len(order))
     linkage, counts = found.optimum.fit.linkage, found.optimum.fit.counts
     phi_ids = tables.linkage_ids(own_hashes, linkage)
+    rows = tables.lambda_tables(encoded.codebook, found.prior, counts, phi_ids)
+    result.writer("lambda", schema.LAMBDA, facts).write_all(rows)  # the largest by far: the first to begin
     writer = result.writer("phi", schema.PHI, facts)
     left_out, left_mass = 0, 0.0
     for table, count, mass in tables.phi_tables(
@@ -98,8 +100,6 @@ def write_tables(
     ):
         writer.write(table)
         left_out, left_mass = left_out + count, left_mass + mass
-    rows = tables.lambda_tables(encoded.codebook, found.prior, counts, phi_ids)
-    result.writer("lambda", schema.LAMBDA, facts).write_all(rows)  # the largest by far
     label = found.label
     n = int(label.max(initial=-1)) + 1
     ids = tables.individual_ids(own_hashes, np.arange(len(label)), label, n)

@@ -8,7 +8,7 @@ import numpy as np
 
 from vber_cli.candidates import pilot
 from vber_cli.candidates.audit import Certificate, audit
-from vber_cli.candidates.join import Pairs, Scorer, choose_threshold, join, make_scorer
+from vber_cli.candidates.join import LOWEST, Pairs, Scorer, choose_threshold, join, make_scorer
 from vber_cli.candidates.plan import KeyColumns, Plan, key_columns, make_plan
 from vber_cli.candidates.swapped import swapped_pairs
 from vber_cli.engine import infer
@@ -61,11 +61,28 @@ class Candidates:
         self.plan, self.pairs = self._checkpoints.step("candidates", lambda: self._find(now))
         return self.pairs.a, self.pairs.b
 
-    def _find(self, now: Hyperparameters) -> tuple[Plan, Pairs]:
+    def find_by_evidence(self, now: Hyperparameters) -> tuple[IntArray, IntArray]:
+        """`find` where much is known: pairs are kept by their evidence, which is less than scores that hope for it.
+
+        Of millions of records nearly all pairs that scores let through are none.
+        """
+        self.plan, self.pairs = self._checkpoints.step("candidates", lambda: self._find(now, by_evidence=True))
+        return self.pairs.a, self.pairs.b
+
+    def _find(self, now: Hyperparameters, *, by_evidence: bool = False) -> tuple[Plan, Pairs]:
         scorer = self._scorer(now)
         threshold = choose_threshold(scorer, self._even(now), self._seed)
         plan = self._plan(now, threshold)
-        found = self._with_swapped(now, join(self._key_codes, plan, scorer, threshold, self._threads), threshold)
+        wanted = None
+        if by_evidence:
+            model = block_model(self._records, now.evidence)
+
+            def wanted(a: IntArray, b: IntArray) -> np.ndarray:
+                link, doubt = pair_evidence(model, b, pair_levels(model, a, b))
+                return np.asarray(link - doubt + tilt_of(model, a, b) > self._even(now) + LOWEST)
+
+        found = join(self._key_codes, plan, scorer, threshold, self._threads, wanted)
+        found = self._with_swapped(now, found, threshold)
         return plan, Pairs(*allowed_pairs(self.constraints, (found.a, found.b)), found.compared)
 
     def _with_swapped(self, now: Hyperparameters, found: Pairs, threshold: float) -> Pairs:
@@ -150,7 +167,7 @@ def learn(
     found, share = step("part", lambda: _learn_from_part(records, candidates, start, settings))
     now = _scaled_up(found.hyperparameters, share, settings)
     return infer.learn_on(
-        records, candidates.find, replace(found, hyperparameters=now), settings, max_rounds=_LAST_ROUNDS
+        records, candidates.find_by_evidence, replace(found, hyperparameters=now), settings, max_rounds=_LAST_ROUNDS
     )
 
 

@@ -293,3 +293,25 @@ def test_a_near_pair_is_worth_less_the_more_often_strangers_are_near(rng):
     assert has.any()
     assert np.all(evidence[1][has, 1] < evidence[0][has, 1] - 0.5)
     np.testing.assert_array_equal(evidence[0][:, 2:], evidence[1][:, 2:])
+
+
+@pytest.mark.parametrize("rng", [1, 2], indirect=True)
+def test_a_group_that_other_fields_hardly_split_is_compared_in_full(rng, monkeypatch):
+    """Split field by field every pair would be compared several times over."""
+    monkeypatch.setattr(module, "_CAP", 10)
+    n = 80
+    codes = np.stack([np.zeros(n), rng.permutation(n) % 2, rng.permutation(n) % 2, rng.permutation(n) % 8], axis=1)
+    records = Records(np.ascontiguousarray(codes, dtype=np.int32), np.zeros(n, np.int32), np.array([1, 2, 2, 8]))
+    pairs = join(records.codes, plan_of((0,)), Scoring(records, {}).scorer, -1e9, 1)
+    assert found_by(pairs) == list(itertools.combinations(range(n), 2))
+    assert pairs.compared == n * (n - 1) // 2
+
+
+def test_only_wanted_pairs_are_kept(rng):
+    records = make_records(rng, 60, "random")
+    scorer = Scoring(records, {}).scorer
+    for plan in (EXHAUSTIVE, plan_of(*KEYS)):
+        everything = join(records.codes, plan, scorer, -1e9, 1)
+        some = join(records.codes, plan, scorer, -1e9, 2, lambda a, b: (a + b) % 3 == 0)
+        assert found_by(some) == [pair for pair in found_by(everything) if sum(pair) % 3 == 0]
+        assert some.compared == everything.compared

@@ -21,7 +21,7 @@ from vber_cli.parallel import in_threads, ranges
 _MISMATCH = 0.1  # an error rate that no field is thought to stay below while looking for candidates
 _CAP = 100  # a group larger than this is refined by a further field before its pairs are compared
 # Log odds around which pairs are kept, and how many a record they may come to in between.
-_LOWEST, _HIGHEST = -12.0, -4.0
+LOWEST, _HIGHEST = -12.0, -4.0
 PAIRS_PER_RECORD = 10
 _FEW_PAIRS = 200_000  # so many pairs of all records may be kept in any case
 _SAMPLED_COMPARISONS = 1_000_000
@@ -112,14 +112,21 @@ def choose_threshold(scorer: Scorer, log_new: float, seed: int) -> float:
     per_record = max(PAIRS_PER_RECORD, _FEW_PAIRS / max(n, 1))
     wanted = int(2 * per_record * size)  # every pair is met from both of its records
     scores = np.empty(1 << 20)
-    used = kernels.sample_scores_kernel(sample, scorer, log_new + _LOWEST, scores)
+    used = kernels.sample_scores_kernel(sample, scorer, log_new + LOWEST, scores)
     if used <= wanted or used > len(scores):
-        return log_new + (_LOWEST if used <= wanted else _HIGHEST)
+        return log_new + (LOWEST if used <= wanted else _HIGHEST)
     ranked = np.sort(scores[:used])[::-1]
-    return float(np.clip(ranked[wanted], log_new + _LOWEST, log_new + _HIGHEST))
+    return float(np.clip(ranked[wanted], log_new + LOWEST, log_new + _HIGHEST))
 
 
-def join(keys: IntArray, plan: Plan, scorer: Scorer, threshold: float, threads: int) -> Pairs:
+def join(
+    keys: IntArray,
+    plan: Plan,
+    scorer: Scorer,
+    threshold: float,
+    threads: int,
+    wanted: Callable[[IntArray, IntArray], np.ndarray] | None = None,
+) -> Pairs:
     """All pairs that some key of the plan brings together and whose evidence exceeds the threshold.
 
     Parameters
@@ -132,6 +139,8 @@ def join(keys: IntArray, plan: Plan, scorer: Scorer, threshold: float, threads: 
         Nats.
     threads
         Has no influence on the result.
+    wanted
+        (P,) bool, given pairs (a, b) found: which of them are kept; None keeps all.
     """
     found: list[np.ndarray] = []
     compared = 0
@@ -145,7 +154,7 @@ def join(keys: IntArray, plan: Plan, scorer: Scorer, threshold: float, threads: 
             lo, hi = part
             return kernels.all_pairs_kernel(lo, hi, scorer, threshold, out_a, out_b), 0
 
-        found, _ = collect(all_pairs, parts, threads)
+        found, _ = collect(all_pairs, parts, threads, wanted)
     for key in plan.keys:
         others = np.array([f for f in range(keys.shape[1]) if f not in key.fields], dtype=np.int64)
         order, ptr = groups_of_key(keys, key)
@@ -164,7 +173,7 @@ def join(keys: IntArray, plan: Plan, scorer: Scorer, threshold: float, threads: 
             )
             return int(used), int(seen)
 
-        packs, seen = collect(within_groups, parts, threads)
+        packs, seen = collect(within_groups, parts, threads, wanted)
         found.extend(packs)
         compared += seen
     packed_pairs = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
@@ -203,8 +212,12 @@ def collect(
     work: Callable[[tuple[int, int], IntArray, IntArray], tuple[int, int]],
     parts: list[tuple[int, int]],
     threads: int,
+    wanted: Callable[[IntArray, IntArray], np.ndarray] | None = None,
 ) -> tuple[list[np.ndarray], int]:
-    """Run `work` over the parts, growing its buffer where it was too small; pairs packed as a · 2^32 + b."""
+    """Run `work` over the parts, growing its buffer where it was too small; pairs packed as a · 2^32 + b.
+
+    Of the pairs only those `wanted` are kept, if that is given.
+    """
 
     def run(part: tuple[int, int]) -> tuple[np.ndarray, int]:
         size = 1 << 16
@@ -212,7 +225,11 @@ def collect(
             out_a, out_b = np.empty(size, np.int32), np.empty(size, np.int32)
             used, seen = work(part, out_a, out_b)
             if used <= size:
-                return (out_a[:used].astype(np.int64) << 32) | out_b[:used], seen
+                a, b = out_a[:used], out_b[:used]
+                if wanted is not None:
+                    kept = wanted(a, b)
+                    a, b = a[kept], b[kept]
+                return (a.astype(np.int64) << 32) | b, seen
             size = used
 
     results = in_threads(run, parts, threads)

@@ -9,6 +9,7 @@ from vber_cli.model.compile_kernels import kernel
 from vber_cli.model.similar_kernels import value_level
 
 _TILE = 4096  # records scored at a time, so that their scores stay in the nearest cache
+_MOST_IN_FULL = 2_000  # records; the pairs of a larger group are never all compared
 _ROUNDING = 1e-2  # nats by which a score in single precision may be off
 
 
@@ -102,14 +103,39 @@ def beside_kernel(order, group_ptr, lo, hi, sampled, scorer, threshold):  # type
 
 
 @kernel
+def _pays_to_split(group, keys, others, depth):  # type: ignore[no-untyped-def]
+    """Whether the groups that the remaining fields split this one into have fewer pairs, together, than it has.
+
+    Where fields hold few values, or follow from those that the records share, every pair is in several of them. So it
+    is where the records are alike in every field: these need not all be compared, and are to be split to the end.
+    """
+    size = len(group)
+    if size > _MOST_IN_FULL:
+        return True
+    n_pairs, least = 0, size * size
+    for d in range(depth, len(others)):
+        values = keys[group, others[d]]
+        order = np.argsort(values, kind="mergesort")
+        run, own = 0, 0
+        for i in range(size):
+            if values[order[i]] < 0:
+                continue
+            run = run + 1 if i > 0 and values[order[i]] == values[order[i - 1]] else 1
+            own += run - 1
+        n_pairs += own
+        least = min(least, own)
+    return 2 * n_pairs < size * (size - 1) or 8 * least > size * (size - 1)
+
+
+@kernel
 def _refine(  # type: ignore[no-untyped-def]
     members, keys, others, scorer, cap, threshold, out_a, out_b, used
 ):
     """Pairs of an over-full group that agree on at least one more field, without repeating work field by field.
 
-    An explicit stack of (begin, end, next field): a group of at most `cap` records is compared in full; a larger one
-    is split by each remaining field in turn; when no field is left its records are alike in all fields but missing
-    ones, and each is compared with the next `cap` of them.
+    An explicit stack of (begin, end, next field): a group of at most `cap` records is compared in full, as is one that
+    it does not pay to split; another is split by each remaining field in turn; when no field is left its records are
+    alike in all fields but missing ones, and each is compared with the next `cap` of them.
     """
     compared = 0
     pool = members.copy()
@@ -119,9 +145,11 @@ def _refine(  # type: ignore[no-untyped-def]
         begin, end, depth = stack_begin.pop(), stack_end.pop(), stack_depth.pop()
         part = work.pop()
         size = end - begin
-        if size <= cap or depth == len(others):
+        full = size <= cap or (depth < len(others) and not _pays_to_split(part[begin:end], keys, others, depth))
+        if full or depth == len(others):
+            beside = size if full else cap
             for i in range(begin, end):
-                for j in range(i + 1, min(end, i + 1 + cap)):
+                for j in range(i + 1, min(end, i + 1 + beside)):
                     compared += 1
                     used = _emit(part[i], part[j], scorer, threshold, out_a, out_b, used)
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import ablations, compare_peers, smered
+from benchmarks import ablations, compare_peers, growth, smered
 from benchmarks.generate import WIDTH, Options, assign, generate, misspell
 from benchmarks.run import COLUMNS, bench, candidate_recall, measure, reliability, share_listed, table_row
 from benchmarks.sets import DataSet, load
@@ -169,3 +170,18 @@ def test_smered_is_run_beside_merge(vber: str, rldata500: DataSet, tmp_path: Pat
     failed = smered.bench(vber, "rldata500", rldata500, tmp_path, limit=0.01)
     assert [row["error"] for row in failed] == ["not done after 0 s"] * 3
     assert {smered.table_row(row).count("|") for row in failed} == {len(smered.COLUMNS) + 1}
+
+
+def test_growth_measures_each_number_of_threads(tmp_path: Path) -> None:
+    vber = str(Path(sys.executable).parent / "vber")
+    rows = growth.grown(vber, 400, (1, 2), 1, tmp_path)
+    assert [(row["records"], row["threads"]) for row in rows] == [(400, 1), (400, 2)]
+    assert all(row["same_tables"] for row in rows)
+    assert all(0.0 < float(str(row["inference_seconds"])) < float(str(row["seconds"])) for row in rows)
+    assert growth.table_row(rows[0]).count("|") == len(growth.HEAD) + 1
+    (line,) = growth.ratios(rows)
+    assert line.startswith("- 400 records: inference ")
+    (tmp_path / "out1" / "links.parquet").unlink()
+    table = pq.read_table(tmp_path / "out2" / "links.parquet")
+    pq.write_table(table.slice(1), tmp_path / "out1" / "links.parquet")
+    assert not growth.same_tables(tmp_path / "out1", tmp_path / "out2")

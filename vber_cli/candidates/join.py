@@ -28,6 +28,7 @@ _FEW_PAIRS = 200_000  # so many pairs of all records may be kept in any case
 _SAMPLED_COMPARISONS = 1_000_000
 _GROUPS_PER_PART = 20_000
 _PAIRS_PER_PART = 1_000_000
+_PAIRS_WEIGHED = 1 << 15  # at a time
 
 
 @dataclass(frozen=True)
@@ -237,8 +238,9 @@ def collect(
             used, seen = work(part, out_a, out_b)
             if used <= size:
                 a, b = out_a[:used], out_b[:used]
-                if wanted is not None:
-                    kept = wanted(a, b)
+                if wanted is not None and used:
+                    some = ranges(used, _PAIRS_WEIGHED)
+                    kept = np.concatenate([wanted(a[lo:hi], b[lo:hi]) for lo, hi in some])
                     a, b = a[kept], b[kept]
                 return (a.astype(np.int64) << 32) | b, seen
             size = used

@@ -19,14 +19,15 @@ from vber_cli.io.lock import OutputLock
 from vber_cli.io.schema import RESULT_VERSION, with_metadata
 from vber_cli.io.siblings import RESULT_KEY, SUMMARY, foreign_entry, make_sibling, recover, remove_result, sibling
 
+_FILES_AT_ONCE = 2  # that are written to; one of them is large, and each holds tables in memory
 _SPARE_BYTES = 1 << 20  # that should be left on the disk
 
 
 class _Scribe:
-    """A thread that compresses and writes one table of a file while the next is made; no more than one waits."""
+    """Has a table of one file compressed and written by other threads while the next is made; one waits at most."""
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="vber-write")
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self._pool = pool
         self._last: Future[None] | None = None
         self.dismissed = False
 
@@ -42,20 +43,19 @@ class _Scribe:
             last.result()
 
     def dismiss(self) -> None:
-        """Finish what has begun, or the table it has come to, and forget its errors."""
+        """Come to an end at the table that is being written, and forget errors."""
         self.dismissed = True
-        self._pool.shutdown()
         self._last = None
 
 
 class TableWriter:
     """One Parquet file of a result; closed by the directory's `commit`."""
 
-    def __init__(self, path: Path, schema: pa.Schema, shown: str) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, shown: str, pool: ThreadPoolExecutor) -> None:
         from pyarrow import parquet
 
         self.schema = schema
-        self._shown, self._scribe = shown, _Scribe()
+        self._shown, self._scribe = shown, _Scribe(pool)
         # a dictionary of whole numbers that identify is larger than they are, and takes longer
         columns = [column.name for column in schema if column.type != pa.int64()]
         with writing(shown):
@@ -102,9 +102,12 @@ class TableWriter:
             self._scribe.wait()
             self._writer.close()
 
-    def abandon(self) -> None:
-        """Wait for what has begun, and forget its errors."""
+    def dismiss(self) -> None:
+        """Begin nothing more, and tell no errors."""
         self._scribe.dismiss()
+
+    def abandon(self) -> None:
+        """Close the file unfinished, once nothing is written to it."""
         with contextlib.suppress(OSError, pa.ArrowException):
             self._writer.close()
 
@@ -145,6 +148,7 @@ class ResultDirectory:
         self._check_parent()
         self._temporary: Path | None = None
         self._writers: list[TableWriter] = []
+        self._pool = ThreadPoolExecutor(_FILES_AT_ONCE, thread_name_prefix="vber-write")
         self._summary: dict[str, Any] | None = None
         self._created: list[Path] = []
         self._lock: OutputLock | None = None
@@ -169,6 +173,9 @@ class ResultDirectory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for writer in self._writers:
+            writer.dismiss()
+        self._pool.shutdown(cancel_futures=True)
         for writer in self._writers:
             writer.abandon()
         self._leave()
@@ -213,7 +220,7 @@ class ResultDirectory:
             The file cannot be written.
         """
         path = self._inside(f"{table_name}.parquet")
-        writer = TableWriter(path, with_metadata(schema, metadata), self._shown)
+        writer = TableWriter(path, with_metadata(schema, metadata), self._shown, self._pool)
         self._writers.append(writer)
         return writer
 

@@ -111,7 +111,7 @@ def test_a_part_with_only_its_own_values_compares_as_with_all(rng):
     evidence = dataclasses.replace(evidence, similar=evidence.similar.with_swaps(swaps))
     codes = case.records.codes.copy()
     codes[:, 0], codes[:, 2] = rng.integers(-1, 4, 60), rng.integers(-1, 3, 60)
-    records = dataclasses.replace(case.records, codes=codes, _memory={})
+    records = dataclasses.replace(case.records, codes=codes)
     part = records.part(np.sort(rng.choice(60, 12, replace=False)))
     prior, similar = evidence.prior, evidence.similar
     own = part.with_only(swaps.twins_of(part.shown(), prior.value_ptr))

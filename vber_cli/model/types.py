@@ -46,7 +46,7 @@ class Records:
     whole: Records | None = field(default=None, repr=False)
     rows: LongArray | None = field(default=None, repr=False)
     values: LongArray | None = field(default=None, repr=False)
-    _memory: dict[Hashable, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
+    _memory: dict[Hashable, tuple[object, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def n_records(self) -> int:
@@ -82,7 +82,7 @@ class Records:
         for f, column in enumerate(self.codes.T):
             seen = column >= 0
             codes[seen, f] = np.searchsorted(values[cuts[f] : cuts[f + 1]], begin[f] + column[seen])
-        return replace(self, codes=codes, n_values=np.diff(cuts).astype(np.int64), values=values, _memory={})
+        return replace(self, codes=codes, n_values=np.diff(cuts).astype(np.int64), values=values)
 
     def remembered(self, name: Hashable, of: object, make: Callable[[], T]) -> T:
         """What was made last under this name from these records, as long as it is made of the same object `of`."""

@@ -70,7 +70,7 @@ class Candidates:
         return self.pairs.a, self.pairs.b
 
     def _find(self, now: Hyperparameters, *, by_evidence: bool = False) -> tuple[Plan, Pairs]:
-        scorer = self._scorer(now, learned=by_evidence)
+        scorer = self._scorer(now)
         threshold = choose_threshold(scorer, self._even(now), self._seed)
         plan = self._plan(now, threshold)
         wanted = None
@@ -108,9 +108,9 @@ class Candidates:
             self._checkpoints,
         )  # fmt: skip
 
-    def _scorer(self, now: Hyperparameters, *, learned: bool = False) -> Scorer:
-        known, near = now.evidence, now.evidence.unrelated()
-        return make_scorer(self._records, known.prior, known.similar, known.noise, near, learned=learned)
+    def _scorer(self, now: Hyperparameters) -> Scorer:
+        known = now.evidence
+        return make_scorer(self._records, known.prior, known.similar, known.noise, known.unrelated())
 
     def _plan(self, now: Hyperparameters, threshold: float) -> Plan:
         prior, noise = now.evidence.prior, now.evidence.noise

@@ -315,16 +315,3 @@ def test_only_wanted_pairs_are_kept(rng):
         some = join(records.codes, plan, scorer, -1e9, 2, lambda a, b: (a + b) % 3 == 0)
         assert found_by(some) == [pair for pair in found_by(everything) if sum(pair) % 3 == 0]
         assert some.compared == everything.compared
-
-
-def test_once_the_noise_is_known_it_is_hoped_for_less(rng):
-    records = make_records(rng, 60, "random")
-    made = Scoring(records)
-    noise = Noise.single(np.array([1e-3, 0.03, 0.3, 0.01]), made.noise.levels[0])
-    chance = made.similar.chance_levels(made.prior)
-    hoped, learned = (
-        make_scorer(records, made.prior, made.similar, noise, chance, learned=learned).level_evidence[:, 3]
-        for learned in (False, True)
-    )
-    np.testing.assert_allclose(np.exp(hoped), [0.1, 0.1, 0.3 / 1.3, 0.1])
-    np.testing.assert_allclose(np.exp(learned), [0.02, 0.03 / 1.03, 0.3 / 1.3, 0.02])

@@ -18,8 +18,7 @@ from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.parallel import in_threads, ranges
 
-# Error rates that no field is thought to stay below while looking for candidates, and once the noise has been learned.
-_MISMATCH, _MISMATCH_LEARNED = 0.1, 0.02
+_MISMATCH = 0.1  # an error rate that no field is thought to stay below while looking for candidates
 _CAP = 100  # a group larger than this is refined by a further field before its pairs are compared
 # Log odds around which pairs are kept, and how many a record they may come to in between.
 LOWEST, _HIGHEST = -12.0, -4.0
@@ -75,27 +74,17 @@ class Scorer(NamedTuple):
     near_level: np.ndarray
 
 
-def make_scorer(
-    records: Records,
-    prior: Prior,
-    similar: SimilarValues,
-    noise: Noise,
-    unrelated: FloatArray,
-    *,
-    learned: bool = False,
-) -> Scorer:
+def make_scorer(records: Records, prior: Prior, similar: SimilarValues, noise: Noise, unrelated: FloatArray) -> Scorer:
     """Optimistic scores: each field's level counts as in the noise class, or the default noise, that likes it best.
 
     Fields that go wrong together would each count as an error of its own otherwise, and such pairs would be lost.
-    `unrelated` (F, 4) float64 is how often strangers are at each level; `learned` says whether the noise is more than a
-    guess.
+    `unrelated` (F, 4) float64 is how often strangers are at each level.
     """
     alpha, share = noise.concentration[:, :, None], noise.share[:, None, None]
     near = noise.levels[:, :, 1:] / np.maximum(unrelated[None, :, 1:3], 1e-12)
     level = np.zeros(unrelated.shape)
     level[:, 1:3] = np.log((share * (alpha + near) / (alpha + 1.0)).max(axis=0))
-    least = _MISMATCH_LEARNED if learned else _MISMATCH
-    level[:, 3] = np.log(np.maximum((share * alpha / (alpha + 1.0)).max(axis=0)[:, 0], least))
+    level[:, 3] = np.log(np.maximum((share * alpha / (alpha + 1.0)).max(axis=0)[:, 0], _MISMATCH))
     worth = match_evidence(prior)
     match = np.zeros(records.codes.shape, dtype=np.float32)
     for f in range(records.n_fields):

@@ -11,6 +11,8 @@ from vber_cli.candidates import plan as planning
 from vber_cli.candidates.join import make_scorer
 from vber_cli.candidates.plan import Key, Plan
 from vber_cli.engine import infer
+from vber_cli.engine.block_model import block_model
+from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.learn import Settings
 from vber_cli.learning import Candidates, learn
 from vber_cli.model.constraints import NO_CONSTRAINTS
@@ -101,3 +103,18 @@ def test_what_is_counted_in_a_part_is_counted_among_all():
     part = records.part(np.array([0, 3, 4]))
     assert part.codes.tolist() == [[0, 0], [1, 1], [-1, 1]]
     assert [one.tolist() for one in part.counts_together(0, 1, alike)] == [[2, 1, 0], [2, 2, 0]]
+
+
+def test_candidates_by_evidence_are_those_not_far_from_links(made, monkeypatch):
+    records = made.records
+    _, candidates, start = begin(records)
+    monkeypatch.setattr(planning, "budget_of", lambda n: 300.0 * n)
+    a, b = candidates.find(start)
+    model = block_model(records, start.evidence)
+    link, doubt = pair_evidence(model, b, pair_levels(model, a, b))
+    even = max(start.log_new, Occupancy(records.n_records).log_new(start.n))
+    monkeypatch.setattr(learning, "LOWEST", 0.0)  # or nearly all would be kept of so few records
+    near = link - doubt > even
+    assert 0.05 < near.mean() < 0.95
+    kept = candidates.find_by_evidence(start)
+    np.testing.assert_array_equal(kept, (a[near], b[near]))

@@ -19,6 +19,7 @@ from vber_cli.engine.learn import CERTAIN_LOG_ODDS, MAX_ROUNDS, Hyperparameters,
 from vber_cli.model import evidence
 from vber_cli.model.constraints import Constraints, allowed_pairs
 from vber_cli.model.occupancy import Occupancy
+from vber_cli.model.prior import value_counts
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 _LAST_ROUNDS = 3  # on all records, after a part has been learned from
@@ -64,7 +65,7 @@ class Candidates:
     def find_by_evidence(self, now: Hyperparameters) -> tuple[IntArray, IntArray]:
         """`find` where much is known: pairs are kept by their evidence, which is less than scores that hope for it.
 
-        Of millions of records nearly all pairs that scores let through are none.
+        Of many records most pairs that scores let through are far from being links.
         """
         self.plan, self.pairs = self._checkpoints.step("candidates", lambda: self._find(now, by_evidence=True))
         return self.pairs.a, self.pairs.b
@@ -183,7 +184,8 @@ def _learn_from_part(
     n = 0.9 * len(rows)
     prior, similar = start.evidence.prior, start.evidence.similar
     part = records.part(rows)
-    part = part.with_only(similar.swaps.twins_of(part.shown(), prior.value_ptr))  # what the others show costs nothing
+    shown = np.flatnonzero(value_counts(part, prior.value_ptr))  # what the others show is to cost nothing
+    part = part.with_only(similar.swaps.twins_of(shown, prior.value_ptr))
     evidence = replace(start.evidence, prior=prior.part(part), similar=similar.part(part))
     among = candidates.among(part, rows, occupancy)
     start = replace(start, evidence=evidence, n=n, log_new=occupancy.log_new(n))

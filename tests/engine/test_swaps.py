@@ -16,6 +16,7 @@ from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
 from vber_cli.engine.hyper import learn_near
 from vber_cli.engine.pair_explanation import explain_pairs
 from vber_cli.model.evidence import agreement_rate, collision_entropy
+from vber_cli.model.prior import value_counts
 from vber_cli.model.similar import Swaps
 
 block_weight = from_python(local_kernels.block_weight)
@@ -114,7 +115,7 @@ def test_a_part_with_only_its_own_values_compares_as_with_all(rng):
     records = dataclasses.replace(case.records, codes=codes)
     part = records.part(np.sort(rng.choice(60, 12, replace=False)))
     prior, similar = evidence.prior, evidence.similar
-    own = part.with_only(swaps.twins_of(part.shown(), prior.value_ptr))
+    own = part.with_only(swaps.twins_of(np.flatnonzero(value_counts(part, prior.value_ptr)), prior.value_ptr))
     assert own.n_values.sum() < part.n_values.sum()
     own_evidence = dataclasses.replace(evidence, prior=prior.part(own), similar=similar.part(own))
     whole, few = block_model(part, evidence), block_model(own, own_evidence)

@@ -68,12 +68,6 @@ class Records:
         codes = np.ascontiguousarray(self.codes[rows])
         return Records(codes, self.db_of_record[rows], self.n_values, self, rows)
 
-    def shown(self) -> LongArray:
-        """Values that some record shows, ascending, all fields' numbered through."""
-        begin = np.cumsum(self.n_values) - self.n_values
-        parts = [begin[f] + np.unique(column[column >= 0]) for f, column in enumerate(self.codes.T)]
-        return np.concatenate([begin[:0], *parts])
-
     def with_only(self, values: LongArray) -> Records:
         """The same records with values numbered anew, in the same order: those given, all that they show among them."""
         begin = np.concatenate([[0], np.cumsum(self.n_values)])

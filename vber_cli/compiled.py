@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from vber_cli.engine import cavi_kernels, component_kernels, infer, learn
+from vber_cli.engine import candidate_pairs, cavi_kernels, component_kernels, infer, learn
 from vber_cli.engine.block_model import block_model
 from vber_cli.engine.cavi import fit
 from vber_cli.engine.decide import decide, membership
@@ -111,7 +111,7 @@ def compile_linking() -> None:
     learned = infer.first_guess(records, prior, SimilarValues.none(prior.value_ptr), settings)
     model, log_new = block_model(records, learned.evidence), learned.log_new
     a, b = (side.astype(np.int32) for side in np.triu_indices(n, 1))
-    graph = learn.split_pairs(model, learn.with_levels(model, (a, b)), log_new).graph
+    graph = candidate_pairs.split_pairs(model, candidate_pairs.with_levels(model, (a, b)), log_new).graph
     apart = np.arange(n, dtype=np.int32)
     found = expect(
         model, log_new, graph, Chains(model, graph, 1, apart), seed=0, count=True, n_sweeps=2, threads=1

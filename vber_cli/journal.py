@@ -25,10 +25,11 @@ from vber_cli.encode.comparison import Comparison
 from vber_cli.encode.dates import DateReading
 from vber_cli.encode.types import FieldType
 from vber_cli.engine.block_model import Evidence
+from vber_cli.engine.candidate_pairs import CandidatePairs
 from vber_cli.engine.cavi import FieldCounts, Fit, Linkage
 from vber_cli.engine.checkpoints import Checkpoints
 from vber_cli.engine.infer import Learned
-from vber_cli.engine.learn import CandidatePairs, Hyperparameters
+from vber_cli.engine.learn import Hyperparameters
 from vber_cli.engine.link_posterior import DrawSums, Interval, LinkPosterior
 from vber_cli.engine.optimise import Step
 from vber_cli.engine.posterior import Expectation

@@ -13,9 +13,10 @@ from vber_cli.candidates.plan import KeyColumns, Plan, key_columns, make_plan
 from vber_cli.candidates.swapped import swapped_pairs
 from vber_cli.engine import infer
 from vber_cli.engine.block_model import block_model
+from vber_cli.engine.candidate_pairs import CERTAIN_LOG_ODDS, CandidatePairs, with_levels
 from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
-from vber_cli.engine.learn import CERTAIN_LOG_ODDS, MAX_ROUNDS, Hyperparameters, Settings, tilt_of
+from vber_cli.engine.learn import MAX_ROUNDS, Hyperparameters, Settings
 from vber_cli.model import evidence
 from vber_cli.model.constraints import Constraints, allowed_pairs
 from vber_cli.model.occupancy import Occupancy
@@ -79,8 +80,7 @@ class Candidates:
             model = block_model(self._records, now.evidence)
 
             def wanted(a: IntArray, b: IntArray) -> np.ndarray:
-                link, doubt = pair_evidence(model, b, pair_levels(model, a, b))
-                return np.asarray(link - doubt + tilt_of(model, a, b) > self._even(now) + LOWEST)
+                return np.asarray(with_levels(model, (a, b)).evidence(model) > self._even(now) + LOWEST)
 
         found = join(self._key_codes, plan, scorer, threshold, self._threads, wanted)
         found = self._with_swapped(now, found, threshold)
@@ -124,21 +124,21 @@ class Candidates:
         """The evidence in nats around which pairs are worth a look, also where the databases nearly hold everybody."""
         return max(now.log_new, self._occupancy.log_new(now.n))
 
-    def certify(self, now: Hyperparameters) -> Certificate:
-        """Compare a sample of the records with all."""
+    def certify(self, now: Hyperparameters, pairs: CandidatePairs) -> Certificate:
+        """Compare a sample of the records with all; `pairs` are the candidates that were learned from."""
         model = block_model(self._records, now.evidence)
-        scorer, threads = self._scorer(now), self._threads
+        threads = self._threads
 
-        def evidence_of(a: IntArray, b: IntArray) -> FloatArray:
-            first, second = np.minimum(a, b), np.maximum(a, b)
-            link, doubt = pair_evidence(model, second, pair_levels(model, first, second, threads), threads)
-            known = self.constraints.standing(a, b)
-            free = link - doubt + tilt_of(model, first, second)
-            return np.where(known == 0, free, known * CERTAIN_LOG_ODDS)
+        def evidence_of(pairs: CandidatePairs) -> FloatArray:
+            known = self.constraints.standing(pairs.a, pairs.b)
+            return np.where(known == 0, pairs.evidence(model, threads), known * CERTAIN_LOG_ODDS)
+
+        def evidence_between(a: IntArray, b: IntArray) -> FloatArray:
+            return evidence_of(with_levels(model, (np.minimum(a, b), np.maximum(a, b)), threads))
 
         return audit(
-            self.pairs, scorer, now.log_new, self._even(now), evidence_of, 1.0 - self.plan.covered, self._seed,
-            self._threads,
+            self.pairs, evidence_of(pairs), self._scorer(now), now.log_new, self._even(now), evidence_between,
+            1.0 - self.plan.covered, self._seed, threads,
         )  # fmt: skip
 
 

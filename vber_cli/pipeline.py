@@ -326,7 +326,7 @@ def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tu
     alpha = learned.hyperparameters.evidence.prior.concentration
     shown_prior = make_prior(as_read, options.prior, alpha)
     with run.phase("certify"):
-        certificate = journal.step("certify", lambda: candidates.certify(learned.hyperparameters))
+        certificate = journal.step("certify", lambda: candidates.certify(learned.hyperparameters, learned.pairs))
         records.forget_counts()
     journal.finish()
     with run.phase("link") as phase:

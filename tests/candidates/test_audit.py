@@ -27,7 +27,10 @@ class Audited:
         return self.matrix[np.minimum(a, b), np.maximum(a, b)]
 
     def run(self, log_new=1.0, seed=0, threads=1, uncovered=1.0):
-        return audit(self.pairs, self.scoring.scorer, log_new, log_new, self.evidence_of, uncovered, seed, threads)
+        evidence = self.evidence_of(self.pairs.a, self.pairs.b)
+        return audit(
+            self.pairs, evidence, self.scoring.scorer, log_new, log_new, self.evidence_of, uncovered, seed, threads
+        )
 
     def mass(self, log_new, sample):
         """(held, missed): each record of the sample with every other one whose score is worth counting.

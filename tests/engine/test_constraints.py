@@ -20,11 +20,12 @@ from tests.engine.test_block_kernels import (
 from tests.engine.test_optimise import naive_bound, steady
 from vber_cli.engine import cavi
 from vber_cli.engine.block_model import block_model
+from vber_cli.engine.candidate_pairs import log_odds_of, split_pairs, with_levels
 from vber_cli.engine.decide import decide
 from vber_cli.engine.family import Family, bound_records
 from vber_cli.engine.feasible import fit_in, keep_apart
 from vber_cli.engine.graph import build_graph
-from vber_cli.engine.learn import Hyperparameters, Settings, log_odds_of, split_pairs, with_levels
+from vber_cli.engine.learn import Hyperparameters, Settings
 from vber_cli.engine.link_posterior import link_posterior
 from vber_cli.engine.moves import Partition, greedy_labels
 from vber_cli.engine.optimise import Limits, argmax_labels, optimise

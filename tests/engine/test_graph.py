@@ -11,8 +11,8 @@ import pytest
 from tests.engine import naive
 from vber_cli.engine import graph as module
 from vber_cli.engine.block_model import block_model, exact_evidence
+from vber_cli.engine.candidate_pairs import log_odds_of, split_pairs, with_levels
 from vber_cli.engine.graph import build_graph, thin, with_inner
-from vber_cli.engine.learn import log_odds_of, split_pairs, with_levels
 from vber_cli.engine.partition_kernels import MAX_EXACT
 from vber_cli.model.prior import make_prior
 from vber_cli.model.types import Records

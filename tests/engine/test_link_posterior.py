@@ -9,13 +9,14 @@ import pytest
 
 from tests import exact
 from tests.engine import built
-from vber_cli.engine import learn
+from vber_cli.engine import candidate_pairs
 from vber_cli.engine import link_posterior as link_posterior_module
 from vber_cli.engine import posterior as posterior_module
 from vber_cli.engine.block_model import Evidence, block_model, exact_evidence
+from vber_cli.engine.candidate_pairs import EDGE_LOG_ODDS, FAINT_LOG_ODDS, log_odds_of, with_levels
 from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
 from vber_cli.engine.graph import build_graph
-from vber_cli.engine.learn import EDGE_LOG_ODDS, FAINT_LOG_ODDS, Hyperparameters, Settings, log_odds_of, with_levels
+from vber_cli.engine.learn import Hyperparameters, Settings, settled
 from vber_cli.engine.link_posterior import link_posterior
 from vber_cli.engine.local_kernels import FRESH, N_STATS
 from vber_cli.engine.posterior import Expectation
@@ -220,20 +221,20 @@ def test_faint_candidates_are_left_out_only_where_there_are_many(rng, monkeypatc
     n_strong = int(np.sum(log_odds > FAINT_LOG_ODDS))
     assert 0 < n_strong < len(pairs)
     # of few pairs only those are left out that together hold one link in ten thousand, and not one more
-    kept, kept_log_odds = learn.without_faint(pairs, log_odds, free)
+    kept, kept_log_odds = candidate_pairs.without_faint(pairs, log_odds, free)
     p = np.sort(1.0 / (1.0 + np.exp(-log_odds)))
     n_out = len(pairs) - len(kept)
     assert n_strong < len(kept)
     assert p[:n_out].sum() <= 1e-4 * p.sum() < p[: n_out + 1].sum()
     np.testing.assert_array_equal(kept_log_odds, log_odds_of(model, kept, 4.0))
     assert kept_log_odds.min() >= np.sort(log_odds)[n_out]
-    assert len(learn.without_faint(pairs, log_odds, fixed)[0]) == n_strong
-    monkeypatch.setattr(learn, "_MANY_PAIRS", len(pairs) - 1)
-    assert len(learn.without_faint(pairs, log_odds, free)[0]) == n_strong
+    assert len(candidate_pairs.without_faint(pairs, log_odds, fixed)[0]) == n_strong
+    monkeypatch.setattr(candidate_pairs, "_MANY_PAIRS", len(pairs) - 1)
+    assert len(candidate_pairs.without_faint(pairs, log_odds, free)[0]) == n_strong
 
 
 def test_faint_candidates_are_listed_too(rng, monkeypatch):
-    monkeypatch.setattr(learn, "_MANY_PAIRS", 0)
+    monkeypatch.setattr(candidate_pairs, "_MANY_PAIRS", 0)
     records, _ = make_records(rng, 60, 20)
     found, pairs, log_odds = posterior(records, 75)
     faint = log_odds <= FAINT_LOG_ODDS
@@ -304,4 +305,4 @@ def test_rounds_end_once_nothing_moves_beyond_chance(rng, moved, alpha_moved, fr
     nothing = np.zeros(0)
     chains = np.array(sweeps) if sweeps else np.zeros((0, 0))
     found = Expectation(nothing, nothing, stats, nothing, nothing, now.n, 1.0, nothing, chains, np.zeros((0, 2)))
-    assert learn.settled((before, before, now), found) == ends
+    assert settled((before, before, now), found) == ends

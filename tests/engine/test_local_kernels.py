@@ -92,11 +92,11 @@ def test_theta_given_the_parent_by_hand():
     records = Records(codes, np.zeros(6, np.int32), np.array([2, 2]))
     prior = Prior(np.array([0, 2, 4]), np.array([0.5, 0.5, 0.75, 0.25]), np.ones(2))
     tree = Dependence(np.array([-1, 0]), np.array([0.0, 2.0]), np.full((2, 4), 0.25), np.zeros(2))
-    found = theta_given(records, tree, record_theta(records, prior))
+    found = theta_given(records, tree, prior)
     np.testing.assert_allclose(found, np.c_[[3.5 / 5, 3.5 / 5, 1.5 / 5, 2.5 / 3, 1.0, 0.25]])
     # the first two are one individual
     one = replace(tree, drawn=np.array([0.5, 0.5, 1.0, 1.0, 1.0, 1.0]))
-    found = theta_given(records, one, record_theta(records, prior))
+    found = theta_given(records, one, prior)
     np.testing.assert_allclose(found, np.c_[[2.5 / 4, 2.5 / 4, 1.5 / 4, 2.5 / 3, 1.0, 0.25]])
 
 

@@ -8,8 +8,9 @@ import pytest
 from tests.engine import built
 from vber_cli.engine import hyper
 from vber_cli.engine.block_model import Evidence, block_model
+from vber_cli.engine.candidate_pairs import CandidatePairs
 from vber_cli.engine.evidence_kernels import pair_levels
-from vber_cli.engine.learn import CandidatePairs, Hyperparameters, Settings, choose_relations
+from vber_cli.engine.learn import Hyperparameters, Settings, choose_relations
 from vber_cli.engine.redrawn import with_dependents
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise

@@ -10,16 +10,10 @@ import pytest
 from tests.engine import built
 from vber_cli.engine import hyper, learn, relation_classes
 from vber_cli.engine.block_model import Evidence, block_model, exact_evidence
+from vber_cli.engine.candidate_pairs import CandidatePairs
 from vber_cli.engine.dependence_tree import learn_tree
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
-from vber_cli.engine.learn import (
-    CandidatePairs,
-    Hyperparameters,
-    Settings,
-    choose_noise,
-    choose_relations,
-    possible_levels,
-)
+from vber_cli.engine.learn import Hyperparameters, Settings, choose_noise, choose_relations, possible_levels
 from vber_cli.engine.relation_classes import (
     _alike_in,
     anchored_noise,

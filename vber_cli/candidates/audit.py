@@ -50,6 +50,7 @@ def _mass(n: int, pairs: Pairs, log_odds: FloatArray) -> FloatArray:
 
 def audit(
     pairs: Pairs,
+    evidence: FloatArray,
     scorer: Scorer,
     log_new: float,
     scan_from: float,
@@ -65,14 +66,14 @@ def audit(
 
     Parameters
     ----------
-    pairs, scorer
-        The candidates, and what finds the pairs worth a closer look.
+    pairs, evidence, scorer
+        The candidates, their full evidence in nats (P,), and what finds the pairs worth a closer look.
     log_new
         Log weight of one more individual: the log prior odds against a link.
     scan_from
         Nats: pairs whose score is further below it are not worth counting.
     evidence_of
-        The full evidence of pairs (a, b), in nats.
+        The full evidence of any pairs (a, b).
     uncovered
         Share of the links that the plan of the candidates does not reckon with.
     seed
@@ -98,7 +99,7 @@ def audit(
     listed, b = (packed >> 32).astype(np.int32), (packed & 0xFFFFFFFF).astype(np.int32)
     record, stands_for = np.where(listed < 0, ~listed, listed), np.where(listed < 0, _ONE_IN, 1)
     a = sample[record]
-    known_mass = _mass(n, pairs, evidence_of(pairs.a, pairs.b) - log_new)
+    known_mass = _mass(n, pairs, evidence - log_new)
     odds = np.exp(np.clip(evidence_of(a, b) - log_new, -700.0, _MOST))
     rivals = np.bincount(record, weights=stands_for * odds, minlength=size)[record] - odds
     probability = stands_for * odds / (1.0 + odds + np.maximum(rivals, 0.0) + np.maximum(known_mass[b] - odds, 0.0))

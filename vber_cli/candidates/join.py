@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ _SAMPLED_COMPARISONS = 1_000_000
 _GROUPS_PER_PART = 20_000
 _PAIRS_PER_PART = 1_000_000
 _PAIRS_WEIGHED = 1 << 15  # at a time
+_TOLD_APART = 32  # keys, whose pairs those that come after them pass over: as many as a number has bits
 
 
 @dataclass(frozen=True)
@@ -156,10 +157,12 @@ def join(
             return kernels.all_pairs_kernel(lo, hi, scorer, threshold, out_a, out_b), 0
 
         found, _ = collect(all_pairs, parts, threads, wanted)
-    for key in plan.keys:
+    in_full = np.zeros(len(keys), dtype=np.uint32)
+    for number, key in enumerate(plan.keys):
         others = np.array([f for f in range(keys.shape[1]) if f not in key.fields], dtype=np.int64)
         order, ptr = groups_of_key(keys, key)
         parts = ranges(len(ptr) - 1, _GROUPS_PER_PART)
+        earlier = _columns_of(plan.keys[: min(number, _TOLD_APART)])
 
         def within_groups(
             part: tuple[int, int],
@@ -168,19 +171,32 @@ def join(
             order: IntArray = order,
             ptr: np.ndarray = ptr,
             others: np.ndarray = others,
+            earlier: LongArray = earlier,
         ) -> tuple[int, int]:
             used, seen = kernels.join_kernel(
-                order, ptr, part[0], part[1], keys, others, scorer, _CAP, threshold, out_a, out_b
+                order, ptr, part[0], part[1], keys, others, earlier, in_full, scorer, _CAP, threshold, out_a, out_b
             )
             return int(used), int(seen)
 
         packs, seen = collect(within_groups, parts, threads, wanted)
         found.extend(packs)
         compared += seen
+        if number < _TOLD_APART:
+            sizes = np.diff(ptr)
+            full = order[np.repeat((sizes <= _CAP) | (len(others) == 0), sizes)]
+            in_full[full] |= np.uint32(1 << number)
     packed_pairs = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
     if len(found) > 1 or plan.keys:
         packed_pairs = distinct(packed_pairs)
     return Pairs((packed_pairs >> 32).astype(np.int32), (packed_pairs & 0xFFFFFFFF).astype(np.int32), compared)
+
+
+def _columns_of(keys: Sequence[Key]) -> LongArray:
+    """(E, M) int64 columns of each key, −1 behind them."""
+    out = np.full((len(keys), max((len(key.fields) for key in keys), default=0)), -1, dtype=np.int64)
+    for columns, key in zip(out, keys, strict=True):
+        columns[: len(key.fields)] = key.fields
+    return out
 
 
 def groups_of_key(keys: IntArray, key: Key, sampled: np.ndarray | None = None) -> tuple[IntArray, LongArray]:

@@ -29,6 +29,28 @@ def score_pair(a, b, scorer):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(cache=True, nogil=True, inline="always")
+def _met_before(a, b, keys, earlier, in_full):  # type: ignore[no-untyped-def]
+    """Whether an earlier key has brought the two together, in a group all of whose pairs were compared.
+
+    `earlier` (E, M) are the columns of each earlier key, −1 behind them; bit e of `in_full` (N,) tells whether the
+    record was in such a group of the key.
+    """
+    met = False
+    for e in range(len(earlier)):
+        if in_full[a] >> np.uint32(e) & np.uint32(1) == 0:
+            continue
+        alike = True
+        for g in earlier[e]:
+            if g >= 0 and keys[a, g] != keys[b, g]:
+                alike = False
+                break
+        if alike:
+            met = True
+            break
+    return met
+
+
+@nb.njit(cache=True, nogil=True, inline="always")
 def _emit(a, b, scorer, threshold, out_a, out_b, used):  # type: ignore[no-untyped-def]
     """Append the pair if its evidence exceeds the threshold; returns how many are in the buffer."""
     if score_pair(min(a, b), max(a, b), scorer) > threshold:
@@ -129,7 +151,7 @@ def _pays_to_split(group, keys, others, depth):  # type: ignore[no-untyped-def]
 
 @kernel
 def _refine(  # type: ignore[no-untyped-def]
-    members, keys, others, scorer, cap, threshold, out_a, out_b, used
+    members, keys, others, earlier, in_full, scorer, cap, threshold, out_a, out_b, used
 ):
     """Pairs of an over-full group that agree on at least one more field, without repeating work field by field.
 
@@ -150,6 +172,8 @@ def _refine(  # type: ignore[no-untyped-def]
             beside = size if full else cap
             for i in range(begin, end):
                 for j in range(i + 1, min(end, i + 1 + beside)):
+                    if _met_before(part[i], part[j], keys, earlier, in_full):
+                        continue
                     compared += 1
                     used = _emit(part[i], part[j], scorer, threshold, out_a, out_b, used)
             continue
@@ -176,22 +200,27 @@ def _refine(  # type: ignore[no-untyped-def]
 
 @kernel
 def join_kernel(  # type: ignore[no-untyped-def]
-    order, group_ptr, lo, hi, keys, others, scorer, cap, threshold, out_a, out_b
+    order, group_ptr, lo, hi, keys, others, earlier, in_full, scorer, cap, threshold, out_a, out_b
 ):
     """Pairs within groups lo..hi-1 (`order[group_ptr[g]:group_ptr[g+1]]`) whose evidence exceeds the threshold.
 
-    Returns (pairs found, pairs compared); pairs beyond the buffer's length are counted but not stored.
+    Those that `earlier` keys have brought together (`_met_before`) are passed over. Returns (pairs found, pairs
+    compared); pairs beyond the buffer's length are counted but not stored.
     """
     used = 0
     compared = 0
     for g in range(lo, hi):
         begin, end = group_ptr[g], group_ptr[g + 1]
         if end - begin > cap and len(others) > 0:
-            used, more = _refine(order[begin:end], keys, others, scorer, cap, threshold, out_a, out_b, used)
+            used, more = _refine(
+                order[begin:end], keys, others, earlier, in_full, scorer, cap, threshold, out_a, out_b, used,
+            )  # fmt: skip
             compared += more
             continue
         for i in range(begin, end):
             for j in range(i + 1, end):
+                if _met_before(order[i], order[j], keys, earlier, in_full):
+                    continue
                 compared += 1
                 used = _emit(order[i], order[j], scorer, threshold, out_a, out_b, used)
     return used, compared

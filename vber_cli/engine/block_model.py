@@ -11,7 +11,7 @@ from vber_cli.model.constraints import NO_CONSTRAINTS, Constraints
 from vber_cli.model.dependence import Dependence
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior, value_counts
-from vber_cli.model.prior_kernels import record_theta_kernel
+from vber_cli.model.prior_kernels import record_theta_kernel, theta_given_kernel
 from vber_cli.model.relations import Relations
 from vber_cli.model.similar import CLOSE, N_LEVELS, OTHER, SimilarValues
 from vber_cli.model.spelling import spelt_right, suspects
@@ -120,17 +120,21 @@ def record_theta(records: Records, prior: Prior) -> FloatArray:
     return np.asarray(record_theta_kernel(records.codes, prior.base, prior.value_ptr))
 
 
-def theta_given(records: Records, dependence: Dependence, theta: FloatArray) -> FloatArray:
+def theta_given(records: Records, dependence: Dependence, prior: Prior, meant: FloatArray | None = None) -> FloatArray:
     """(N, E) float64: θ of each record's value given the value of the field's parent, as `model.dependence` says.
 
     Counts are of individuals as far as `dependence.drawn` knows how many records are one, the record itself among them;
-    of all records, where these are a part.
+    of all records, where these are a part. With `meant` (ΣV,) it is divided by how much likelier than others the value
+    is to be written as it is meant.
     """
     out: FloatArray = np.empty((records.n_records, dependence.n_edges))
+    meant = np.ones(len(prior.base)) if meant is None else meant
     for e, (f, g) in enumerate(dependence.edges.tolist()):
         both, parent = records.counts_together(f, g, dependence.drawn)
-        kappa = dependence.strength[f]
-        out[:, e] = np.where(parent > 0, (both + kappa * theta[:, f]) / (parent + kappa), theta[:, f])
+        own = slice(prior.value_ptr[f], prior.value_ptr[f + 1])
+        theta_given_kernel(
+            records.codes[:, f], both, parent, float(dependence.strength[f]), prior.base[own], meant[own], out[:, e]
+        )
     return out
 
 
@@ -185,13 +189,13 @@ def _block_model(records: Records, evidence: Evidence) -> BlockModel:
     prior, similar, edges = evidence.prior, evidence.similar, evidence.dependence.edges
     counts = value_counts(records, prior.value_ptr)
     log_theta = float(counts @ np.log(prior.base))
-    theta = record_theta(records, prior)
-    given = theta_given(records, evidence.dependence, theta)
+    meant: FloatArray = np.ones(len(prior.base))
     if (similar.level > 0).any():
         identical = evidence.noise.share @ evidence.noise.levels[:, :, 0]
         known = records.remembered("suspects", similar, lambda: suspects(counts, similar, prior.value_ptr))
-        plain, theta = theta, record_theta(records, prior.with_base(prior.base / spelt_right(known, identical)))
-        given *= theta[:, edges[:, 0]] / plain[:, edges[:, 0]]
+        meant = spelt_right(known, identical)
+    theta = record_theta(records, prior.with_base(prior.base / meant))
+    given = theta_given(records, evidence.dependence, prior, meant)
     return BlockModel(
         records.codes,
         theta,

@@ -10,22 +10,20 @@ import numpy as np
 from vber_cli.arrays import n_distinct
 from vber_cli.engine import cavi, hyper
 from vber_cli.engine.block_model import BlockModel, Evidence, block_model
+from vber_cli.engine.candidate_pairs import CandidatePairs, split_pairs, with_levels
 from vber_cli.engine.cavi import Linkage, blank_records
 from vber_cli.engine.decide import Expected, Membership, decide, expected_scores, membership
 from vber_cli.engine.learn import (
     MAX_ROUNDS,
-    CandidatePairs,
     Hyperparameters,
     Settings,
     choose_noise,
     choose_relations,
     learn,
     sharpen_relations,
-    split_pairs,
-    with_levels,
 )
 from vber_cli.engine.link_posterior import LinkPosterior, link_posterior
-from vber_cli.engine.moves import greedy_labels
+from vber_cli.engine.moves import Partition
 from vber_cli.engine.optimise import Limits, Optimum, Step, argmax_labels, optimise
 from vber_cli.engine.start import start_at_random, start_from_records
 from vber_cli.model.constraints import NO_CONSTRAINTS, Constraints
@@ -294,14 +292,17 @@ def run_moves(
     model = block_model(records, learned.evidence)
     graph = split_pairs(model, pairs, learned.log_new, settings.threads).graph
     linkage = None if start == "auto" else STARTS[start](shown[0], n_individuals, settings.seed)
+    merged = None
     if settings.occupancy.n_individuals is None:
         # K is the most probable one given n, but never fewer than the individuals that the moves leave
-        greedy = greedy_labels(model, learned.log_new, graph, settings.threads)
-        n_individuals = max(n_individuals, n_distinct(greedy))
+        alone = model.constraints.leads(records.n_records)
+        merged = Partition(model, learned.log_new, graph, alone, settings.threads)
+        merged.merge()
+        n_individuals = max(n_individuals, merged.n_blocks)
     as_read, prior = shown
     optimum = optimise(
         as_read, prior, model, n_individuals, learned.log_new, graph, (pairs.a, pairs.b), linkage,
-        Limits(max_sweeps, tol, settings.threads, settings.checkpoints), on_step,
+        Limits(max_sweeps, tol, settings.threads, settings.checkpoints), on_step, merged,
     )  # fmt: skip
     label = decide(found.a, found.b, found.probability, records.n_records, loss, model.constraints)
     told = n_distinct(label[~blank_records(records)])  # records without values stand alone whatever K is

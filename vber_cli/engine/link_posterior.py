@@ -18,16 +18,10 @@ from scipy.special import logit, ndtr, ndtri
 
 from vber_cli.arrays import among, lex_order
 from vber_cli.engine.block_model import BlockModel, block_model, with_noise
+from vber_cli.engine.candidate_pairs import CandidatePairs, log_odds_of, split_pairs, without_faint
 from vber_cli.engine.evidence_kernels import pair_levels
 from vber_cli.engine.graph import Graph
-from vber_cli.engine.learn import (
-    CandidatePairs,
-    Hyperparameters,
-    Settings,
-    log_odds_of,
-    split_pairs,
-    without_faint,
-)
+from vber_cli.engine.learn import Hyperparameters, Settings
 from vber_cli.engine.moves import greedy_labels
 from vber_cli.engine.noise_posterior import HyperDraw, draw_noises
 from vber_cli.engine.partition_kernels import MAX_EXACT

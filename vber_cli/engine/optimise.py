@@ -111,6 +111,7 @@ def optimise(
     start: Linkage | None,
     limits: Limits,
     on_step: Callable[[Step], None],
+    merged: Partition | None = None,
 ) -> Optimum:
     """Raise the bound until neither moves nor sweeps do.
 
@@ -130,6 +131,9 @@ def optimise(
         Of the sweeps. Once the time is up no further round begins, and sweeps end unconverged.
     on_step
         Called after every step.
+    merged
+        The greedy merges, if they are known (`Partition.merge` by the same weights along the same edges, from every
+        record or unit alone), to begin with.
 
     Raises
     ------
@@ -152,7 +156,7 @@ def optimise(
         label = first_alike(argmax_labels(fitted.linkage))
         graph = _with_blocks(graph, label)
     begun = loop.bound
-    label = loop.kept("moves", lambda: loop.moves(graph, label, greedy=start is None))
+    label = loop.kept("moves", lambda: loop.moves(graph, label, greedy=start is None, merged=merged))
     if n_distinct(label) > n_individuals:
         label = _force(model, pairs, relabel(label), n_individuals)
         if constraints.any:
@@ -286,13 +290,17 @@ class _Loop:
             self.on_step(replace(step, bound=self.bound))
         return fitted
 
-    def moves(self, graph: Graph, label: IntArray, *, greedy: bool) -> IntArray:
+    def moves(self, graph: Graph, label: IntArray, *, greedy: bool, merged: Partition | None = None) -> IntArray:
         """Moves until none is accepted; returns the labels of the best partition found.
 
         Moves are judged with a common weight of a new individual, which is exact to the last link or two. A pass that
         would lower the bound all the same is undone and ends the moves.
         """
-        partition = Partition(self.model, self.log_new, graph, label.copy(), self.limits.threads, settled=self.settled)
+        partition = merged
+        if partition is None or not greedy:
+            partition = Partition(
+                self.model, self.log_new, graph, label.copy(), self.limits.threads, settled=self.settled
+            )
         steps = {"merge": partition.merge, "reassign": partition.reassign, "split": partition.split}
         kinds = ["merge", "reassign", "split"] if greedy else ["reassign", "split", "merge"]
         best = label
@@ -300,6 +308,8 @@ class _Loop:
             made = 0
             for kind in kinds:
                 count = steps[kind]()
+                if kind == "merge" and partition is merged:
+                    count, merged = count + n_distinct(label) - partition.n_blocks, None
                 if count == 0:
                     continue
                 made += count

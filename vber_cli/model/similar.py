@@ -9,12 +9,11 @@ import numpy as np
 
 from vber_cli.arrays import distinct
 from vber_cli.model.prior import Prior, value_pointers
-from vber_cli.model.similar_kernels import near_mass_kernel
+from vber_cli.model.similar_kernels import both_ways_kernel, near_mass_kernel
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 IDENTICAL, CLOSE, NEAR, OTHER, MISSING_LEVEL = 0, 1, 2, 3, 9
 N_LEVELS = 4
-_BITS = 30  # of a value, all fields' numbered through, where two of them and a level are sorted as one number
 
 
 @dataclass(frozen=True)
@@ -131,16 +130,14 @@ class SimilarValues:
         cls, value_ptr: LongArray, a: LongArray, b: LongArray, level: np.ndarray, swaps: Swaps | None = None
     ) -> SimilarValues:
         """Collect pairs (a, b) of values numbered through, each given once."""
-        ends = np.concatenate([a, b])
-        others = np.concatenate([b, a])
-        levels = np.concatenate([level, level])
-        # all different; sorted together with their levels, as one number each
-        packed = np.sort(((ends.astype(np.int64) << _BITS | others) << 2) | levels)
-        others, levels = packed >> 2 & ((1 << _BITS) - 1), packed & 3
-        counts = np.bincount(ends, minlength=int(value_ptr[-1]))
-        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        low, high = np.minimum(a, b).astype(np.int32), np.maximum(a, b).astype(np.int32)
+        key = low.astype(np.int64) << 32 | high
+        if not (key[1:] > key[:-1]).all():
+            order = np.argsort(key)
+            low, high, level = low[order], high[order], level[order]
         found = Swaps.none() if swaps is None else swaps
-        return cls(ptr, others.astype(np.int32), levels.astype(np.int8), found)
+        ptr, other, of_other = both_ways_kernel(low, high, level.astype(np.int8), int(value_ptr[-1]))
+        return cls(ptr, other, of_other, found)
 
     def with_swaps(self, swaps: Swaps) -> SimilarValues:
         """Return the same similar values, and fields that may change places."""

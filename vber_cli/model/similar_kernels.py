@@ -22,6 +22,29 @@ def value_level(v, w, f, value_ptr, near_ptr, near_value, near_level):  # type: 
 
 
 @kernel
+def both_ways_kernel(a, b, level, n_values):  # type: ignore[no-untyped-def]
+    """Pairs a < b, ascending by a and then b, as CSR over all values: (pointers, others ascending, levels)."""
+    ptr = np.zeros(n_values + 1, np.int64)
+    for i in range(len(a)):
+        ptr[a[i] + 1] += 1
+        ptr[b[i] + 1] += 1
+    for v in range(n_values):
+        ptr[v + 1] += ptr[v]
+    fill = ptr[:-1].copy()
+    other, of_other = np.empty(2 * len(a), np.int32), np.empty(2 * len(a), np.int8)
+    # smaller others come before larger ones
+    for i in range(len(a)):
+        other[fill[b[i]]] = a[i]
+        of_other[fill[b[i]]] = level[i]
+        fill[b[i]] += 1
+    for i in range(len(a)):
+        other[fill[a[i]]] = b[i]
+        of_other[fill[a[i]]] = level[i]
+        fill[a[i]] += 1
+    return ptr, other, of_other
+
+
+@kernel
 def near_mass_kernel(value_ptr, near_ptr, near_value, near_level, base):  # type: ignore[no-untyped-def]
     """(F, 3) float64: Σ θ(v) θ(w) over the pairs of values of a field at levels 0, 1 and 2."""
     n_fields = len(value_ptr) - 1

@@ -15,9 +15,10 @@ from vber_cli.encode.comparison import compare
 from vber_cli.encode.dates import DateReading
 from vber_cli.encode.types import FieldType
 from vber_cli.engine.block_model import block_model
+from vber_cli.engine.candidate_pairs import with_levels
 from vber_cli.engine.dependence_tree import learn_tree
 from vber_cli.engine.infer import first_guess
-from vber_cli.engine.learn import Settings, possible_levels, with_levels
+from vber_cli.engine.learn import Settings, possible_levels
 from vber_cli.learning import Candidates
 from vber_cli.model.constraints import NO_CONSTRAINTS
 from vber_cli.model.occupancy import Occupancy

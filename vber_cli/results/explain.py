@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from vber_cli.engine.block_model import BlockModel, block_model
+from vber_cli.engine.candidate_pairs import tilt_of
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
-from vber_cli.engine.learn import tilt_of
 from vber_cli.engine.pair_explanation import PairExplanation, explain_pairs
 from vber_cli.errors import InputError
 from vber_cli.model.order import canonical_order, in_order

@@ -10,8 +10,8 @@ import pyarrow as pa
 from vber_cli.config import MergeOptions
 from vber_cli.encode.codebook import Encoded
 from vber_cli.engine import infer
+from vber_cli.engine.candidate_pairs import tilt_of
 from vber_cli.engine.evidence_kernels import pair_evidence, pair_levels
-from vber_cli.engine.learn import tilt_of
 from vber_cli.engine.optimise import Step
 from vber_cli.io import schema
 from vber_cli.io.write import ResultDirectory

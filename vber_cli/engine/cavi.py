@@ -199,6 +199,7 @@ def local(
     psi_rest = kernels.digamma_kernel(alpha + counts.rest_count)
     psi_rest_total = kernels.digamma_kernel(prior.concentration + counts.rest_observed)
     n_rest = n_individuals - n_stored
+    unshared_total = psi_total.min(axis=0) if n_stored else np.zeros(records.n_fields)
     hint = np.full(records.n_records, -1, dtype=np.int32)
     if before is not None and before.n_stored == n_stored:
         hint = kernels.likeliest_kernel(before.ptr, before.individual, before.phi)
@@ -207,7 +208,8 @@ def local(
     parts = map_ranges(
         lambda lo, hi: kernels.local_kernel(
             lo, hi, records.codes, prior.value_ptr, counts.cell_ptr, counts.cell_value, psi_cell, psi_total, psi_prior,
-            post_ptr, post_individual, post_best, psi_rest, psi_rest_total, n_rest, hint, pair_fields, holders,
+            unshared_total, post_ptr, post_individual, post_best, psi_rest, psi_rest_total, n_rest, hint, pair_fields,
+            holders,
         ),
         ranges(records.n_records, _RECORDS_PER_PART),
         threads,

@@ -246,21 +246,18 @@ def _rank_fields(  # type: ignore[no-untyped-def]
 @kernel
 def local_kernel(  # type: ignore[no-untyped-def]
     lo, hi, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, psi_prior,
-    post_ptr, post_individual, post_best, psi_rest, psi_rest_total, n_rest, hint, pair_fields, holders,
+    unshared_total, post_ptr, post_individual, post_best, psi_rest, psi_rest_total, n_rest, hint, pair_fields, holders,
 ):  # fmt: skip
     """The local step for records lo..hi-1: φ_dr over the stored individuals and, in one number, over the rest.
 
-    Every field's factor is at most `post_best` where a value is shared and at most ψ(A_fx) − min_k ψ(A_f• + N_kf) where
-    it is not. Fields are walked from the rarest value on; an individual met in none of the fields walked so far cannot
+    Every field's factor is at most `post_best` where a value is shared and at most ψ(A_fx) − `unshared_total` where it
+    is not, which (F,) is min_k ψ(A_f• + N_kf). Fields are walked from the rarest value on; an individual met in none of the fields walked so far cannot
     score above a bound, and once that bound is negligible beside the best score found the walk ends. What is left out
     is thereby at most `n_stored · e^-NEGLIGIBLE` of the row. Where two fields of `pair_fields` must both be shared to
     matter, only their `holders` are looked at. `hint` (N,) is an individual that may be the best, −1 for none.
     Returns (row sizes, individuals ascending, φ, φ of rest).
     """
     n_stored, n_fields = psi_total.shape
-    unshared_total = np.empty(n_fields)
-    for f in range(n_fields):
-        unshared_total[f] = psi_total[:, f].min() if n_stored else 0.0
     log_stored = math.log(max(n_stored, 1))
     size = np.zeros(hi - lo, np.int64)
     rest = np.zeros(hi - lo, np.float64)
@@ -268,8 +265,8 @@ def local_kernel(  # type: ignore[no-untyped-def]
     individual = np.empty(capacity, np.int32)
     phi = np.empty(capacity, np.float64)
     used = 0
-    seen = np.full(n_stored, -1, np.int64)
-    everyone = np.arange(n_stored).astype(np.int32)
+    # of all individuals, and so made only once a record is met that needs them
+    seen, everyone = np.empty(0, np.int32), np.empty(0, np.int32)
     both = np.empty(_MOST_HOLDERS, np.int32)
     fields, length, least = np.empty(n_fields, np.int64), np.empty(n_fields, np.int64), np.empty(n_fields)
     for r in range(lo, hi):
@@ -290,6 +287,8 @@ def local_kernel(  # type: ignore[no-untyped-def]
                 g, h = value_ptr[one] + codes[r, one], value_ptr[two] + codes[r, two]
                 n_both = _holders_of(p, g, h, holders[0], holders[1], holders[2], holders[3], both)
                 break
+        if n_both < 0 and len(seen) < n_stored:
+            seen, everyone = np.full(n_stored, -1, np.int32), np.arange(n_stored).astype(np.int32)
         first = used
         walked = 0
         while n_both >= 0 or not (bound + log_stored < best - NEGLIGIBLE or walked > m):
@@ -301,9 +300,10 @@ def local_kernel(  # type: ignore[no-untyped-def]
             else:
                 source = everyone  # nothing shared decides: look at everyone
             for k in source:
-                if seen[k] == r:
-                    continue
-                seen[k] = r
+                if n_both < 0:
+                    if seen[k] == r:
+                        continue
+                    seen[k] = r
                 score = _score(k, r, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, psi_prior)
                 if score < best - NEGLIGIBLE - log_stored:
                     continue

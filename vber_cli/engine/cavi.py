@@ -58,6 +58,13 @@ class Linkage:
         """K − n_stored."""
         return self.n_individuals - self.n_stored
 
+    def likeliest(self) -> tuple[LongArray, IntArray]:
+        """(N,) the place of each record's largest φ, and whose it is, the first of several; −1 where there is none."""
+        at = kernels.largest_kernel(self.ptr, self.phi)
+        whose = np.full(len(at), -1, dtype=np.int32)
+        whose[at >= 0] = self.individual[at[at >= 0]]
+        return at, whose
+
     def part(self, rows: LongArray) -> Linkage:
         """φ of some records, ascending."""
         chosen = np.zeros(len(self.blank), dtype=bool)
@@ -202,7 +209,7 @@ def local(
     unshared_total = psi_total.min(axis=0) if n_stored else np.zeros(records.n_fields)
     hint = np.full(records.n_records, -1, dtype=np.int32)
     if before is not None and before.n_stored == n_stored:
-        hint = kernels.likeliest_kernel(before.ptr, before.individual, before.phi)
+        _, hint = before.likeliest()
     pair_fields = _pairs_to_look_up(records, prior, post_ptr, n_stored)
     holders = _holders(counts, pair_fields, threads)
     parts = map_ranges(

@@ -251,10 +251,11 @@ def local_kernel(  # type: ignore[no-untyped-def]
     """The local step for records lo..hi-1: φ_dr over the stored individuals and, in one number, over the rest.
 
     Every field's factor is at most `post_best` where a value is shared and at most ψ(A_fx) − `unshared_total` where it
-    is not, which (F,) is min_k ψ(A_f• + N_kf). Fields are walked from the rarest value on; an individual met in none of the fields walked so far cannot
-    score above a bound, and once that bound is negligible beside the best score found the walk ends. What is left out
-    is thereby at most `n_stored · e^-NEGLIGIBLE` of the row. Where two fields of `pair_fields` must both be shared to
-    matter, only their `holders` are looked at. `hint` (N,) is an individual that may be the best, −1 for none.
+    is not, which (F,) is min_k ψ(A_f• + N_kf). Fields are walked from the rarest value on; an individual met in none of
+    the fields walked so far cannot score above a bound, and once that bound is negligible beside the best score found
+    the walk ends. What is left out is thereby at most `n_stored · e^-NEGLIGIBLE` of the row. Where two fields of
+    `pair_fields` must both be shared to matter, only their `holders` are looked at. `hint` (N,) is an individual that
+    may be the best, −1 for none.
     Returns (row sizes, individuals ascending, φ, φ of rest).
     """
     n_stored, n_fields = psi_total.shape
@@ -385,16 +386,27 @@ def digamma_kernel(x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def likeliest_kernel(ptr, individual, phi):  # type: ignore[no-untyped-def]
-    """(N,) int32: the individual of each row's largest φ, −1 where the row is empty."""
-    out = np.full(len(ptr) - 1, -1, np.int32)
+def largest_kernel(ptr, phi):  # type: ignore[no-untyped-def]
+    """(N,) int64: the place of each row's largest φ, the first of several; −1 where the row is empty."""
+    out = np.full(len(ptr) - 1, -1, np.int64)
     for r in range(len(ptr) - 1):
         most = -1.0
         for e in range(ptr[r], ptr[r + 1]):
             if phi[e] > most:
                 most = phi[e]
-                out[r] = individual[e]
+                out[r] = e
     return out
+
+
+@kernel
+def mass_kernel(ptr, individual, block, records, others, probability, out):  # type: ignore[no-untyped-def]
+    """Add the probability of each pair (record, other) to the place where the record's φ of the other's block is."""
+    for i in range(len(records)):
+        k = block[others[i]]
+        if k >= 0:
+            e = place_of(k, ptr[records[i]], ptr[records[i] + 1], individual)
+            if e >= 0:
+                out[e] += probability[i]
 
 
 @kernel

@@ -12,6 +12,7 @@ from vber_cli.engine import cavi, hyper
 from vber_cli.engine.block_model import BlockModel, Evidence, block_model
 from vber_cli.engine.candidate_pairs import CandidatePairs, split_pairs, with_levels
 from vber_cli.engine.cavi import Linkage, blank_records
+from vber_cli.engine.cavi_kernels import mass_kernel
 from vber_cli.engine.decide import Expected, Membership, decide, expected_scores, membership
 from vber_cli.engine.learn import (
     MAX_ROUNDS,
@@ -327,24 +328,14 @@ def phi_probability(result: Result) -> FloatArray:
     linkage = result.optimum.fit.linkage
     if result.posterior is None:
         return linkage.phi
-    n = len(linkage.ptr) - 1
-    record = np.repeat(np.arange(n, dtype=np.int64), np.diff(linkage.ptr))
-    order = np.lexsort((linkage.individual, -linkage.phi, record))
-    first = order[np.flatnonzero(np.diff(record[order], prepend=-1))]
-    block = np.full(n, -1, dtype=np.int64)
-    block[record[first]] = linkage.individual[first]
+    record = np.repeat(np.arange(len(linkage.ptr) - 1), np.diff(linkage.ptr))
+    _, block = linkage.likeliest()
     size = np.bincount(block[block >= 0], minlength=linkage.n_stored)
     found = result.posterior
-    ends = np.concatenate([found.a, found.b]).astype(np.int64)
-    other = block[np.concatenate([found.b, found.a])]
-    p = np.concatenate([found.probability, found.probability])[other >= 0]
-    key = (ends[other >= 0] << 32) | other[other >= 0]
-    unique, inverse = np.unique(key, return_inverse=True)
-    total = np.bincount(inverse, weights=p, minlength=len(unique))
-    wanted = (record << 32) | linkage.individual
-    at = np.minimum(np.searchsorted(unique, wanted), max(len(unique) - 1, 0))
-    hit = unique[at] == wanted if len(unique) else np.zeros(len(wanted), dtype=bool)
+    total = np.zeros(len(linkage.phi))
+    for records, others in ((found.a, found.b), (found.b, found.a)):
+        mass_kernel(linkage.ptr, linkage.individual, block, records, others, found.probability, total)
     own = block[record] == linkage.individual
     others = size[linkage.individual] - own
-    mean = np.where(hit, total[at] if len(total) else 0.0, 0.0) / np.maximum(others, 1)
+    mean = total / np.maximum(others, 1)
     return np.clip(np.where(own & (others == 0), found.alone[record], mean), 0.0, 1.0)

@@ -79,14 +79,12 @@ class Optimum:
 def argmax_labels(linkage: Linkage, constraints: Constraints = NO_CONSTRAINTS) -> IntArray:
     """(N,) int32: each record's most probable individual, relabelled 0..n−1; the rest and blanks stand alone."""
     n = len(linkage.ptr) - 1
-    sizes = np.diff(linkage.ptr)
     label = np.arange(n, dtype=np.int64) + linkage.n_stored  # an individual of one's own
-    record = np.repeat(np.arange(n), sizes)
-    order = np.lexsort((linkage.individual, -linkage.phi, record))
-    top = order[np.flatnonzero(np.diff(record[order], prepend=-1))]
+    at, whose = linkage.likeliest()
     lone = linkage.rest / max(linkage.n_rest, 1)  # one unoccupied individual's share
-    sure = linkage.phi[top] >= lone[record[top]]
-    label[record[top[sure]]] = linkage.individual[top[sure]]
+    sure = at >= 0
+    sure[sure] = linkage.phi[at[sure]] >= lone[sure]
+    label[sure] = whose[sure]
     return relabel(label[constraints.leads(n)])
 
 

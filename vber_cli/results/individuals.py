@@ -104,13 +104,13 @@ def _made_unique(ids: LongArray) -> LongArray:
 
 def linkage_ids(hashes: LongArray, linkage: Linkage) -> LongArray:
     """(n_stored,) int64 ids of φ's individuals: from the records that lean on each most, else on it at all."""
-    record = np.repeat(np.arange(len(linkage.ptr) - 1), np.diff(linkage.ptr))
-    order = np.lexsort((linkage.individual, -linkage.phi, record))
-    first = order[np.flatnonzero(np.diff(record[order], prepend=-1))]
+    _, likeliest = linkage.likeliest()
+    own = np.flatnonzero(likeliest >= 0)
     out = np.full(linkage.n_stored, np.iinfo(np.int64).max, dtype=np.int64)
-    np.minimum.at(out, linkage.individual[first], hashes[record[first]])
+    np.minimum.at(out, likeliest[own], hashes[own])
     bare = out == np.iinfo(np.int64).max
     if bare.any():
+        record = np.repeat(np.arange(len(linkage.ptr) - 1), np.diff(linkage.ptr))
         on_bare = bare[linkage.individual]
         np.minimum.at(out, linkage.individual[on_bare], hashes[record[on_bare]])
     return _made_unique(out)

@@ -113,7 +113,7 @@ def test_candidates_by_evidence_are_those_not_far_from_links(made, monkeypatch):
     model = block_model(records, start.evidence)
     link, doubt = pair_evidence(model, b, pair_levels(model, a, b))
     even = max(start.log_new, Occupancy(records.n_records).log_new(start.n))
-    monkeypatch.setattr(learning, "LOWEST", 0.0)  # or nearly all would be kept of so few records
+    monkeypatch.setattr(learning, "_KEPT", 0.0)  # or nearly all would be kept of so few records
     near = link - doubt > even
     assert 0.05 < near.mean() < 0.95
     kept = candidates.find_by_evidence(start)

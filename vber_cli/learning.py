@@ -8,7 +8,7 @@ import numpy as np
 
 from vber_cli.candidates import pilot
 from vber_cli.candidates.audit import Certificate, audit
-from vber_cli.candidates.join import LOWEST, Pairs, Scorer, choose_threshold, join, make_scorer
+from vber_cli.candidates.join import Pairs, Scorer, choose_threshold, join, make_scorer
 from vber_cli.candidates.plan import KeyColumns, Plan, key_columns, make_plan
 from vber_cli.candidates.swapped import swapped_pairs
 from vber_cli.engine import infer
@@ -24,6 +24,9 @@ from vber_cli.model.prior import value_counts
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
 _LAST_ROUNDS = 3  # on all records, after a part has been learned from
+# Log odds by their evidence above which pairs are kept then: what is fainter than FAINT_LOG_ODDS by what is learned in
+# the end takes no part where there are many pairs, and two nats are more than that moves.
+_KEPT = -9.0
 
 
 class Candidates:
@@ -80,7 +83,7 @@ class Candidates:
             model = block_model(self._records, now.evidence)
 
             def wanted(a: IntArray, b: IntArray) -> np.ndarray:
-                return np.asarray(with_levels(model, (a, b)).evidence(model) > self._even(now) + LOWEST)
+                return np.asarray(with_levels(model, (a, b)).evidence(model) > self._even(now) + _KEPT)
 
         found = join(self._key_codes, plan, scorer, threshold, self._threads, wanted)
         found = self._with_swapped(now, found, threshold)

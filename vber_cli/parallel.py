@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -26,3 +26,18 @@ def in_threads(run: Callable[[Task], T], tasks: Sequence[Task], threads: int) ->
         return [run(task) for task in tasks]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(run, tasks))
+
+
+def one_ahead(run: Callable[[Task], T], tasks: Sequence[Task], threads: int) -> Iterator[T]:
+    """`run` of every task, in the order of the tasks, the next one while the last is used."""
+    if threads <= 1:
+        yield from map(run, tasks)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        ahead: Future[T] | None = None
+        for task in tasks:
+            made, ahead = ahead, pool.submit(run, task)
+            if made is not None:
+                yield made.result()
+        if ahead is not None:
+            yield ahead.result()

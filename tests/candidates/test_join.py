@@ -183,7 +183,7 @@ def test_threads_and_the_size_of_the_parts_change_nothing(rng, kind, plan, monke
     records = make_records(rng, 120, kind)
     args = columns_of(records), plan, Scoring(records).scorer, -1.0
     whole = join(*args, 1)
-    monkeypatch.setattr(module, "_GROUPS_PER_PART", 3)
+    monkeypatch.setattr(module, "_WORK_PER_PART", 7)
     monkeypatch.setattr(module, "_PAIRS_PER_PART", 500)
     for threads in (1, 2):
         parts = join(*args, threads)

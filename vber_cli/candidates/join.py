@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from vber_cli.model.noise import Noise
 from vber_cli.model.prior import Prior
 from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
-from vber_cli.parallel import in_threads, ranges
+from vber_cli.parallel import in_threads, one_ahead, ranges
 
 _MISMATCH = 0.1  # an error rate that no field is thought to stay below while looking for candidates
 _CAP = 100  # a group larger than this is refined by a further field before its pairs are compared
@@ -25,7 +26,7 @@ LOWEST, _HIGHEST = -12.0, -4.0
 PAIRS_PER_RECORD = 10
 _FEW_PAIRS = 200_000  # so many pairs of all records may be kept in any case
 _SAMPLED_COMPARISONS = 1_000_000
-_GROUPS_PER_PART = 20_000
+_WORK_PER_PART = 50_000  # pairs of records within the groups of a key
 _PAIRS_PER_PART = 1_000_000
 _PAIRS_WEIGHED = 1 << 15  # at a time
 _TOLD_APART = 32  # keys, whose pairs those that come after them pass over: as many as a number has bits
@@ -158,10 +159,10 @@ def join(
 
         found, _ = collect(all_pairs, parts, threads, wanted)
     in_full = np.zeros(len(keys), dtype=np.uint32)
-    for number, key in enumerate(plan.keys):
+    groups = one_ahead(lambda key: groups_of_key(keys, key), plan.keys, threads)
+    for number, (key, (order, ptr)) in enumerate(zip(plan.keys, groups, strict=True)):
         others = np.array([f for f in range(keys.shape[1]) if f not in key.fields], dtype=np.int64)
-        order, ptr = groups_of_key(keys, key)
-        parts = ranges(len(ptr) - 1, _GROUPS_PER_PART)
+        parts = _parts_of(ptr)
         earlier = _columns_of(plan.keys[: min(number, _TOLD_APART)])
 
         def within_groups(
@@ -189,6 +190,17 @@ def join(
     if len(found) > 1 or plan.keys:
         packed_pairs = distinct(packed_pairs)
     return Pairs((packed_pairs >> 32).astype(np.int32), (packed_pairs & 0xFFFFFFFF).astype(np.int32), compared)
+
+
+def _parts_of(ptr: LongArray) -> list[tuple[int, int]]:
+    """Ranges of groups, given as CSR, with about as many pairs each."""
+    sizes = np.diff(ptr)
+    work = np.cumsum(sizes * (sizes + 1) // 2)
+    if len(work) == 0:
+        return []
+    steps = np.arange(_WORK_PER_PART, work[-1], _WORK_PER_PART)
+    edges = distinct(np.concatenate([[0], np.searchsorted(work, steps), [len(sizes)]]))
+    return list(itertools.pairwise(edges.tolist()))
 
 
 def _columns_of(keys: Sequence[Key]) -> LongArray:

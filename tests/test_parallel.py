@@ -32,7 +32,7 @@ def test_the_next_task_begins_before_the_last_is_used_up():
 
 def test_with_one_thread_nothing_is_done_ahead():
     begun = []
-    results = one_ahead(lambda task: begun.append(task), range(3), 1)
+    results = one_ahead(begun.append, range(3), 1)
     next(results)
     assert begun == [0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from vber_cli.model.compile_kernels import kernel
+from vber_cli.model.compile_kernels import kernel, leaf
 from vber_cli.model.similar_kernels import value_level
 
 _TILE = 4096  # records scored at a time, so that their scores stay in the nearest cache
@@ -28,7 +28,7 @@ def score_pair(a, b, scorer):  # type: ignore[no-untyped-def]
     return total
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@leaf
 def _met_before(a, b, keys, earlier, in_full):  # type: ignore[no-untyped-def]
     """Whether an earlier key has brought the two together, in a group all of whose pairs were compared.
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vber_cli.arrays import lex_order, stable_order
+from vber_cli.arrays import stable_order
 from vber_cli.engine import partition_kernels
-from vber_cli.engine.block_kernels import blocks_weight_kernel
 from vber_cli.engine.block_model import BlockModel
 from vber_cli.engine.component_kernels import components_kernel
 from vber_cli.engine.graph import Graph
+from vber_cli.engine.join_weight_kernels import join_weights_kernel
 from vber_cli.engine.posterior import Expectation, n_parts
 from vber_cli.model.types import FloatArray, IntArray, LongArray
 from vber_cli.parallel import map_ranges
@@ -98,24 +98,17 @@ def _joining(
     ptr = np.concatenate([[0], np.cumsum(held)])
     within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], held)
     members = order[np.repeat(np.searchsorted(root[order], blocks), held) + within]
-    more = held[of] + 1
-    wide = np.concatenate([[0], np.cumsum(more)])
-    at = np.arange(wide[-1]) - np.repeat(wide[:-1], more)
-    from_block = np.minimum(np.repeat(ptr[:-1][of], more) + at, len(members) - 1)
-    joined = np.where(at == np.repeat(held[of], more), np.repeat(record, more), members[from_block])
-    joined = joined[lex_order(joined, np.repeat(np.arange(len(of)), more))].astype(np.int32)
-    return _weights(model, wide, joined, threads) - _weights(model, ptr, members, threads)[of]
-
-
-def _weights(model: BlockModel, ptr: LongArray, records: IntArray, threads: int) -> FloatArray:
-    """(B,) Λ of blocks given as CSR with ascending records."""
-    out = np.zeros(len(ptr) - 1)
-
-    def part(lo: int, hi: int) -> None:
-        out[lo:hi] = blocks_weight_kernel(ptr[lo : hi + 1] - ptr[lo], records[ptr[lo] : ptr[hi]], model)
-
-    cuts = np.linspace(0, len(out), n_parts(len(out)) + 1).astype(np.int64)
-    map_ranges(part, list(itertools.pairwise(np.unique(cuts).tolist())), threads)
+    by_block = stable_order(of)
+    joiner = record[by_block].astype(np.int32)
+    join_ptr = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=len(blocks)))])
+    worth, out = np.zeros(len(of)), np.empty(len(of))
+    cuts = np.searchsorted(join_ptr, np.linspace(0, len(of), n_parts(len(of)) + 1).astype(np.int64))
+    map_ranges(
+        lambda lo, hi: join_weights_kernel(lo, hi, ptr, members, join_ptr, joiner, model, worth),
+        list(itertools.pairwise(np.unique(cuts).tolist())),
+        threads,
+    )
+    out[by_block] = worth
     return out
 
 

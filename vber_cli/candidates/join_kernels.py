@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
 from vber_cli.model.compile_kernels import kernel, leaf
@@ -50,7 +49,7 @@ def _met_before(a, b, keys, earlier, in_full):  # type: ignore[no-untyped-def]
     return met
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@leaf
 def _emit(a, b, scorer, threshold, out_a, out_b, used):  # type: ignore[no-untyped-def]
     """Append the pair if its evidence exceeds the threshold; returns how many are in the buffer."""
     if score_pair(min(a, b), max(a, b), scorer) > threshold:
@@ -306,7 +305,7 @@ def sample_scores_kernel(records, scorer, threshold, out):  # type: ignore[no-un
     return used
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@leaf
 def _drawn(a, b, one_in):  # type: ignore[no-untyped-def]
     """Whether the pair is the one of so many that stands for them all: by its hash, not by chance."""
     h = (np.uint64(a) * np.uint64(0x9E3779B97F4A7C15)) ^ (np.uint64(b) * np.uint64(0xBF58476D1CE4E5B9))

@@ -7,16 +7,15 @@ are; if that exceeds the buffers, they hold the first ones only and the caller c
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
-from vber_cli.model.compile_kernels import kernel
+from vber_cli.model.compile_kernels import kernel, leaf
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@leaf
 def _mixed(h):  # type: ignore[no-untyped-def]
     h ^= h >> np.uint64(29)
     h *= _MIX
@@ -65,7 +64,7 @@ def deletions_kernel(chars, ptr, texts, length, bits, part, n_parts, keys):  # t
     return used
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@leaf
 def _within_one(chars, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
     """Damerau-Levenshtein distance of chars[a:a_end] and chars[b:b_end] if 0 or 1, else 2."""
     while a < a_end and b < b_end and chars[a] == chars[b]:
@@ -165,7 +164,7 @@ def bags_kernel(chars, ptr):  # type: ignore[no-untyped-def]
     return mask, beyond
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@leaf
 def _n_bits(x):  # type: ignore[no-untyped-def]
     x -= (x >> np.uint64(1)) & np.uint64(0x5555555555555555)
     x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 
 from vber_cli.engine.special_kernels import digamma, log_rising, mix64
-from vber_cli.model.compile_kernels import kernel
+from vber_cli.model.compile_kernels import kernel, leaf
 from vber_cli.model.search_kernels import place_of
 
 # A term this far (in nats) below the largest one is beyond double precision: it is left out and bounded.
@@ -132,7 +131,7 @@ def postings_kernel(cell_ptr, cell_value, psi_cell, psi_total, n_values_total): 
     return ptr, individual, best
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@leaf
 def _score(k, r, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, psi_prior):  # type: ignore[no-untyped-def]
     """Σ_f [ψ(λ_kf,x_rf) − ψ(Σ_u λ_kfu)] over the record's observed fields."""
     n_fields = codes.shape[1]
@@ -147,7 +146,7 @@ def _score(k, r, codes, value_ptr, cell_ptr, cell_value, psi_cell, psi_total, ps
     return total
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@leaf
 def _pair_key(g, h):  # type: ignore[no-untyped-def]
     """A 64-bit key of two values numbered through all fields."""
     return mix64((np.uint64(g) << np.uint64(32)) | np.uint64(h))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numba as nb
+from vber_cli.model.compile_kernels import leaf
 
 LINEAR_BELOW = 12  # so few are looked through one by one
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@leaf
 def place_of(wanted, lo, hi, values):  # type: ignore[no-untyped-def]
     """The place among lo..hi-1 where the ascending `values` have the number; −1 if nowhere."""
     while hi - lo > LINEAR_BELOW:

@@ -42,8 +42,9 @@ from vber_cli.results.model_files import write_model
 from vber_cli.results.output import estimate_bytes, write_tables
 from vber_cli.results.summary import Search, summarise
 from vber_cli.resuming import identity_of
-from vber_cli.running import Run, n_cores, open_databases, peak_memory, read_databases
+from vber_cli.running import Run, memory_of_merge, n_cores, open_databases, peak_memory, read_databases
 
+_SURELY = 0.75  # of the memory that a run is expected to need: with less it is not even begun
 _MANY_INDIVIDUALS = 100  # times the number of records: a fixed K beyond is worth a warning
 
 
@@ -265,18 +266,12 @@ def _check_options(options: MergeOptions, run: Run, records: Records) -> None:
             "(--concentration sets another)"
         )
     if run.budget is not None:
-        need = estimate_memory(records)
-        if need > run.budget:
+        need = memory_of_merge(records.n_records, records.n_fields)
+        if _SURELY * need > run.budget:
             raise BudgetError(
                 f"this run needs about {need / 2**20:,.0f} MiB, over the {run.budget / 2**20:,.0f} MiB of --max-memory",
                 "raise --max-memory, or compare fewer fields with --fields",
             )
-
-
-def estimate_memory(records: Records) -> float:
-    """Return a rough estimate of the bytes that inference will need, the program itself included."""
-    n, f = records.n_records, records.n_fields
-    return 150e6 + n * (f * 40.0 + 250.0) + 40.0 * float(records.n_values.sum())
 
 
 def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tuple[infer.Result, Search | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import resource
 import sys
@@ -19,6 +20,9 @@ from vber_cli.encode.fields import FieldMap, map_fields
 from vber_cli.errors import BudgetError
 from vber_cli.io.tables import Database, open_database, resolve_sources
 from vber_cli.progress import Progress
+
+_MIB, _MIB_PER_ROOT_LEARNED_FROM, _BYTES_PER_CELL = 280.0, 0.9, 160.0
+MOST_LEARNED_FROM = 100_000  # records that are about as much to learn from as the part of any more
 
 
 class Run:
@@ -64,6 +68,16 @@ def give_memory_back() -> None:
     pa.default_memory_pool().release_unused()
     with contextlib.suppress(OSError, AttributeError):  # where the C library is another than GNU's
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def memory_of_merge(n_records: int, n_fields: int) -> float:
+    """Return about how many bytes a merge takes at its peak, the program itself included.
+
+    Fitted to merges of 500 to ten million records: what is learned from is a part of the records where there are many,
+    what is written about holds all.
+    """
+    learned_from = math.sqrt(min(n_records, MOST_LEARNED_FROM))
+    return float(2**20 * (_MIB + _MIB_PER_ROOT_LEARNED_FROM * learned_from) + _BYTES_PER_CELL * n_records * n_fields)
 
 
 def peak_memory() -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from vber_cli.profiling.profile import Cost
+from vber_cli.running import MOST_LEARNED_FROM, memory_of_merge
 
-# Ten merges of 500 to 100,000 records and 2 to 11 fields, on two cores: all took between half and twice this.
-_SECONDS, _PER_ROOT_RECORD, _SECONDS_PER_PAIR = 3.0, 0.13, 3e-5
-_BYTES, _PER_RECORD, _BYTES_PER_PAIR = 350 * 2**20, 1200.0, 350.0
-LARGEST_TIMED, MOST_FIELDS_TIMED = 100_000, 11
-_FACTOR, _FACTOR_BEYOND = 2.0, 5.0
+# Twelve merges of 500 to ten million records and 6 to 11 fields, on two cores: all took between a third of this and
+# three times as much. How hard components are, records and pairs do not tell.
+_SECONDS, _PER_ROOT_LEARNED_FROM, _PER_RECORD = 2.5, 0.05, 3.5e-5
+LARGEST_TIMED, MOST_FIELDS_TIMED = 10_000_000, 11
+_FACTOR, _FACTOR_BEYOND = 3.0, 5.0
 
 
 def estimate_cost(size: tuple[int, int], pairs_in_sample: int, n_sampled: int, most_pairs: int) -> Cost:
@@ -30,8 +31,9 @@ def estimate_cost(size: tuple[int, int], pairs_in_sample: int, n_sampled: int, m
     pairs = min(pairs_in_sample / max(share, 1e-12) ** 2, most_pairs)
     if share >= 1.0:
         pairs = pairs_in_sample
-    seconds = _SECONDS + _PER_ROOT_RECORD * math.sqrt(n_records) + _SECONDS_PER_PAIR * pairs
-    basis = "a formula fitted to ten merges of 500 to 100,000 records and 2 to 11 fields on two cores"
+    learned_from = min(n_records, MOST_LEARNED_FROM)
+    seconds = _SECONDS + _PER_ROOT_LEARNED_FROM * math.sqrt(learned_from) + _PER_RECORD * n_records
+    basis = "a formula fitted to twelve merges of 500 to ten million records and 6 to 11 fields on two cores"
     beyond = n_records > LARGEST_TIMED or n_fields > MOST_FIELDS_TIMED
     if beyond:
         basis += "; beyond that it is an extrapolation"
@@ -40,7 +42,7 @@ def estimate_cost(size: tuple[int, int], pairs_in_sample: int, n_sampled: int, m
     return Cost(
         round(pairs),
         seconds,
-        round(_BYTES + _PER_RECORD * n_records + _BYTES_PER_PAIR * pairs),
+        round(memory_of_merge(n_records, n_fields)),
         _FACTOR_BEYOND if beyond else _FACTOR,
         basis,
     )

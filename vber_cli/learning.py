@@ -127,6 +127,10 @@ class Candidates:
         """The evidence in nats around which pairs are worth a look, also where the databases nearly hold everybody."""
         return max(now.log_new, self._occupancy.log_new(now.n))
 
+    def forget_keys(self) -> None:
+        """Give back the memory of the keys; nothing can be found after."""
+        self._key_codes = self._key_codes[:0].copy()
+
     def certify(self, now: Hyperparameters, pairs: CandidatePairs) -> Certificate:
         """Compare a sample of the records with all; `pairs` are the candidates that were learned from."""
         model = block_model(self._records, now.evidence)

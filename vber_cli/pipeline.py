@@ -134,8 +134,8 @@ def _threads(options: MergeOptions) -> int:
 class _Data:
     """What is inferred from: the databases as read and as compared, and what is known beside them.
 
-    `order` (N,) is the engine's order of the records, in which their keys are: the comparison keeps none. `earlier` is
-    the result of --start-from.
+    `order` (N,) is the engine's order of the records. `keys` holds the (N, G) array of their key codes, in that order,
+    until the search for candidates takes it: the comparison keeps none. `earlier` is the result of --start-from.
     """
 
     databases: list[Database]
@@ -145,7 +145,7 @@ class _Data:
     provenance: Provenance
     compared: Comparison
     order: LongArray
-    key_codes: IntArray
+    keys: list[IntArray]
     constraints: Constraints
 
     @property
@@ -183,7 +183,7 @@ def _prepare(
     journal.share(similar=compared.similar, constraints=constraints)
     key_codes = compared.key_codes[order]
     compared = replace(compared, key_codes=compared.key_codes[:0].copy())
-    return _Data(databases, encoded, decisions, earlier, provenance, compared, order, key_codes, constraints)
+    return _Data(databases, encoded, decisions, earlier, provenance, compared, order, [key_codes], constraints)
 
 
 def _write(
@@ -302,7 +302,7 @@ def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tu
             )  # fmt: skip
         return found, None
     candidates = Candidates(
-        records, data.key_codes, compared.key_field, settings.occupancy, constraints, options.seed, threads,
+        records, data.keys.pop(), compared.key_field, settings.occupancy, constraints, options.seed, threads,
         journal,
     )  # fmt: skip
 
@@ -323,6 +323,8 @@ def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tu
     with run.phase("certify"):
         certificate = journal.step("certify", lambda: candidates.certify(learned.hyperparameters, learned.pairs))
         records.forget_counts()
+        if options.K is None:  # with a fixed K it may be that all is to be learned anew, with K free
+            candidates.forget_keys()
     journal.finish()
     with run.phase("link") as phase:
         clock[0] = time.perf_counter()

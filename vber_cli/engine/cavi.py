@@ -253,16 +253,15 @@ def _holders(counts: FieldCounts, pair_fields: LongArray, threads: int) -> tuple
     begin = np.concatenate([[0], np.cumsum((sizes[:, pair_fields[:, 0]] * sizes[:, pair_fields[:, 1]]).sum(axis=0))])
     head = np.full((len(pair_fields), 1 << (2 * counts.n_stored - 1).bit_length()), -1, np.int32)
     follow, individual = np.empty((2, begin[-1]), np.int32)
-    key = np.empty(begin[-1], np.uint64)
 
     def fill(p: int) -> None:
         f, g = pair_fields[p]
         kernels.holders_kernel(
-            counts.cell_ptr, counts.cell_value, n_fields, f, g, head[p], follow, key, individual, begin[p]
+            counts.cell_ptr, counts.cell_value, n_fields, f, g, head[p], follow, individual, begin[p]
         )
 
     in_threads(fill, range(len(pair_fields)), threads)
-    return head, follow, key, individual
+    return head, follow, individual
 
 
 def entropy(linkage: Linkage) -> float:

@@ -175,20 +175,18 @@ def usual_pairs_kernel(records, codes, value_ptr, post_ptr):  # type: ignore[no-
 
 
 @kernel
-def holders_kernel(cell_ptr, cell_value, n_fields, f, g, head, follow, key, individual, used):  # type: ignore[no-untyped-def]
+def holders_kernel(cell_ptr, cell_value, n_fields, f, g, head, follow, individual, used):  # type: ignore[no-untyped-def]
     """Fill in the individuals by the values they hold of fields f and g, from entry `used` on.
 
-    They are chains from `head` (M,), M a power of two and all −1, over entries of (next entry, key, individual); −1
-    ends a chain.
+    They are chains from `head` (M,), M a power of two and all −1, over entries of (next entry, individual); −1 ends a
+    chain. Values whose keys agree in their last bits share one.
     """
     width = len(head)
     for k in range((len(cell_ptr) - 1) // n_fields):
         one, two = k * n_fields + f, k * n_fields + g
         for e in range(cell_ptr[one], cell_ptr[one + 1]):
             for d in range(cell_ptr[two], cell_ptr[two + 1]):
-                both = _pair_key(cell_value[e], cell_value[d])
-                at = np.int64(both & np.uint64(width - 1))
-                key[used] = both
+                at = np.int64(_pair_key(cell_value[e], cell_value[d]) & np.uint64(width - 1))
                 individual[used] = k
                 follow[used] = head[at]
                 head[at] = used
@@ -196,18 +194,27 @@ def holders_kernel(cell_ptr, cell_value, n_fields, f, g, head, follow, key, indi
 
 
 @kernel
-def _holders_of(p, g, h, head, follow, key, individual, out):  # type: ignore[no-untyped-def]
-    """Fill `out` with those who hold both values; returns how many, −1 if there are more than it can take."""
-    wanted = _pair_key(g, h)
-    e = head[p, np.int64(wanted & np.uint64(head.shape[1] - 1))]
+def _holders_of(p, f, g, v, w, cell_ptr, cell_value, n_fields, head, follow, individual, out):  # type: ignore[no-untyped-def]
+    """Fill `out` with those who hold value v of field f and w of field g, the p-th pair of fields.
+
+    Returns how many, −1 if there are more than it can take.
+    """
+    e = head[p, np.int64(_pair_key(v, w) & np.uint64(head.shape[1] - 1))]
     n = 0
     while e >= 0:
-        if key[e] == wanted:
-            if n == len(out):
-                return -1
-            out[n] = individual[e]
-            n += 1
+        k = individual[e]
         e = follow[e]
+        if n > 0 and out[n - 1] == k:
+            continue  # entries of one individual lie side by side
+        one, two = k * n_fields + f, k * n_fields + g
+        if place_of(v, cell_ptr[one], cell_ptr[one + 1], cell_value) < 0:
+            continue
+        if place_of(w, cell_ptr[two], cell_ptr[two + 1], cell_value) < 0:
+            continue
+        if n == len(out):
+            return -1
+        out[n] = k
+        n += 1
     return n
 
 
@@ -285,7 +292,9 @@ def local_kernel(  # type: ignore[no-untyped-def]
             one, two = pair_fields[p, 0], pair_fields[p, 1]
             if bound - min(least[one], least[two]) + log_stored < best - NEGLIGIBLE:
                 g, h = value_ptr[one] + codes[r, one], value_ptr[two] + codes[r, two]
-                n_both = _holders_of(p, g, h, holders[0], holders[1], holders[2], holders[3], both)
+                n_both = _holders_of(
+                    p, one, two, g, h, cell_ptr, cell_value, n_fields, holders[0], holders[1], holders[2], both
+                )
                 break
         if n_both < 0 and len(seen) < n_stored:
             seen, everyone = np.full(n_stored, -1, np.int32), np.arange(n_stored).astype(np.int32)

@@ -8,6 +8,7 @@ from vber_cli.engine.partition_kernels import MAX_EXACT
 from vber_cli.engine.unit_kernels import local_units, possible_blocks
 from vber_cli.model.compile_kernels import kernel
 from vber_cli.model.constraints_kernels import standing
+from vber_cli.model.counting_kernels import ends_kernel
 
 
 @kernel
@@ -235,12 +236,7 @@ def decide_large_kernel(  # type: ignore[no-untyped-def]
 def membership_kernel(label, size, a, b, probability, alone):  # type: ignore[no-untyped-def]
     """(N,) probability, runner-up and its probability, as in `decide.Membership`; `size` (n,) of the blocks."""
     n = len(label)
-    ptr = np.zeros(n + 1, np.int64)
-    for i in range(len(a)):
-        ptr[a[i] + 1] += 1
-        ptr[b[i] + 1] += 1
-    for r in range(n):
-        ptr[r + 1] += ptr[r]
+    ptr = ends_kernel(a, b, n)
     fill = ptr[:-1].copy()
     pair = np.empty(2 * len(a), np.int64)
     for i in range(len(a)):

@@ -11,6 +11,18 @@ _SHIFT = np.uint64(32)
 
 
 @kernel
+def ends_kernel(a, b, n):  # type: ignore[no-untyped-def]
+    """(n + 1,) int64: where the pairs (a, b) that each of n things is an end of begin, in a list by things."""
+    ptr = np.zeros(n + 1, np.int64)
+    for i in range(len(a)):
+        ptr[a[i] + 1] += 1
+        ptr[b[i] + 1] += 1
+    for k in range(n):
+        ptr[k + 1] += ptr[k]
+    return ptr
+
+
+@kernel
 def numbered_kernel(values):  # type: ignore[no-untyped-def]
     """(N,) int64: which of the distinct values ≥ 0 each is, in the order in which they are met first."""
     width = 16

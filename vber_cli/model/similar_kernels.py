@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vber_cli.model.compile_kernels import kernel
+from vber_cli.model.counting_kernels import ends_kernel
 from vber_cli.model.search_kernels import place_of
 
 
@@ -24,12 +25,7 @@ def value_level(v, w, f, value_ptr, near_ptr, near_value, near_level):  # type: 
 @kernel
 def both_ways_kernel(a, b, level, n_values):  # type: ignore[no-untyped-def]
     """Pairs a < b, ascending by a and then b, as CSR over all values: (pointers, others ascending, levels)."""
-    ptr = np.zeros(n_values + 1, np.int64)
-    for i in range(len(a)):
-        ptr[a[i] + 1] += 1
-        ptr[b[i] + 1] += 1
-    for v in range(n_values):
-        ptr[v + 1] += ptr[v]
+    ptr = ends_kernel(a, b, n_values)
     fill = ptr[:-1].copy()
     other, of_other = np.empty(2 * len(a), np.int32), np.empty(2 * len(a), np.int8)
     # smaller others come before larger ones

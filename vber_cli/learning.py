@@ -23,7 +23,7 @@ from vber_cli.model.occupancy import Occupancy
 from vber_cli.model.prior import value_counts
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 
-_LAST_ROUNDS = 3  # on all records, after a part has been learned from
+_LAST_ROUNDS = 2  # on all records, after a part has been learned from
 # Log odds by their evidence above which pairs are kept then. Where there are many pairs, those below FAINT_LOG_ODDS by
 # what is learned in the end take no part; that moves hardly a pair up by more than the two nats in between.
 _KEPT = -9.0

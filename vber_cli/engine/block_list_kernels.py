@@ -21,7 +21,7 @@ def link_blocks(records, label, block, head, follow, size):  # type: ignore[no-u
         size[k] += 1
 
 
-@kernel
+@leaf
 def publish_labels(records, label, block):  # type: ignore[no-untyped-def]
     """Global labels from local blocks."""
     for i in range(len(records)):

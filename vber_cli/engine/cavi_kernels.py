@@ -193,7 +193,7 @@ def holders_kernel(cell_ptr, cell_value, n_fields, f, g, head, follow, individua
                 used += 1
 
 
-@kernel
+@leaf
 def _holders_of(p, f, g, v, w, cell_ptr, cell_value, n_fields, head, follow, individual, out):  # type: ignore[no-untyped-def]
     """Fill `out` with those who hold value v of field f and w of field g, the p-th pair of fields.
 
@@ -218,7 +218,7 @@ def _holders_of(p, f, g, v, w, cell_ptr, cell_value, n_fields, head, follow, ind
     return n
 
 
-@kernel
+@leaf
 def _rank_fields(  # type: ignore[no-untyped-def]
     r, codes, value_ptr, post_ptr, post_best, psi_prior, unshared_total, psi_rest, psi_rest_total, fields, length, least
 ):
@@ -335,7 +335,7 @@ def local_kernel(  # type: ignore[no-untyped-def]
     return size, individual[:used].copy(), phi[:used].copy(), rest
 
 
-@kernel
+@leaf
 def _normalise(individual, phi, first, used, best, score_rest, n_rest):  # type: ignore[no-untyped-def]
     """Scores first..used-1 to φ, by ascending individual, what is negligible left out; (end, φ of the rest)."""
     kept = first

@@ -6,7 +6,7 @@ import numpy as np
 
 from vber_cli.engine.partition_kernels import MAX_EXACT
 from vber_cli.engine.unit_kernels import local_units, possible_blocks
-from vber_cli.model.compile_kernels import kernel
+from vber_cli.model.compile_kernels import kernel, leaf
 from vber_cli.model.constraints_kernels import standing
 from vber_cli.model.counting_kernels import ends_kernel
 
@@ -64,7 +64,7 @@ def decide_small_kernel(comp_ptr, comp_record, pair_ptr, gain, n_small, label, c
             s ^= block
 
 
-@kernel
+@leaf
 def _block_gain(r, k, label, nbr_ptr, nbr, nbr_gain, size, unlisted):  # type: ignore[no-untyped-def]
     """Sum of the gains of r with the members of block k other than r, given the block's size without r."""
     total = 0.0
@@ -76,7 +76,7 @@ def _block_gain(r, k, label, nbr_ptr, nbr, nbr_gain, size, unlisted):  # type: i
     return total + unlisted * (size - listed)
 
 
-@kernel
+@leaf
 def _unit_size(r, constraints):  # type: ignore[no-untyped-def]
     """How many records the unit that r leads has."""
     if len(constraints.lead) == 0:
@@ -84,13 +84,13 @@ def _unit_size(r, constraints):  # type: ignore[no-untyped-def]
     return max(constraints.mate_ptr[r + 1] - constraints.mate_ptr[r], 1)
 
 
-@kernel
+@leaf
 def _unit_record(r, p, constraints):  # type: ignore[no-untyped-def]
     """The p-th record of the unit that r leads."""
     return r if p == 0 else constraints.mate[constraints.mate_ptr[r] + p]
 
 
-@kernel
+@leaf
 def _barred(a, b, follow, constraints):  # type: ignore[no-untyped-def]
     """Whether the lists of records that begin with a and b hold a pair that cannot be together."""
     if len(constraints.lead) == 0:
@@ -106,7 +106,7 @@ def _barred(a, b, follow, constraints):  # type: ignore[no-untyped-def]
     return False
 
 
-@kernel
+@leaf
 def _bars(r, k, follow, constraints):  # type: ignore[no-untyped-def]
     """Whether the unit of r cannot be with some record of block k."""
     if len(constraints.lead) > 0:
@@ -117,7 +117,7 @@ def _bars(r, k, follow, constraints):  # type: ignore[no-untyped-def]
     return False
 
 
-@kernel
+@leaf
 def _unit_gain(r, k, size, label, nbr_ptr, nbr, nbr_gain, unlisted, constraints):  # type: ignore[no-untyped-def]
     """Sum of the gains of the records of a unit with block k, which has `size` records besides."""
     total = 0.0
@@ -126,7 +126,7 @@ def _unit_gain(r, k, size, label, nbr_ptr, nbr, nbr_gain, unlisted, constraints)
     return total
 
 
-@kernel
+@leaf
 def _best_block(r, label, nbr_ptr, nbr, nbr_gain, size, follow, unlisted, constraints):  # type: ignore[no-untyped-def]
     """The block that the unit which r leads should be in: its present one, another, or (r) one of its own."""
     home = label[r]
@@ -154,7 +154,7 @@ def _best_block(r, label, nbr_ptr, nbr, nbr_gain, size, follow, unlisted, constr
     return to
 
 
-@kernel
+@leaf
 def _move(r, to, label, size, follow):  # type: ignore[no-untyped-def]
     """Move a record, not the first of its block, to another block, or to one of its own (to = r)."""
     home = label[r]

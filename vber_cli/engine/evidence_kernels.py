@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from vber_cli.engine.block_model import BlockModel
-from vber_cli.engine.local_kernels import doubt_of, tree_ratio
+from vber_cli.engine.local_kernels import log_related, pair_memory, related_ratio, tree_ratio
 from vber_cli.model.compile_kernels import kernel
 from vber_cli.model.similar_kernels import record_levels
 from vber_cli.model.types import FloatArray, IntArray
@@ -43,7 +43,7 @@ def _evidence_kernel(lo, hi, b, levels, model, link, doubt):  # type: ignore[no-
     factor = _factors(model)
     score = np.empty(n_classes, np.float64)
     product = np.empty(n_classes, np.float64)
-    gap = np.ones(n_fields, np.float64)
+    memory = pair_memory()
     for i in range(lo, hi):
         scaled = False
         for q in range(n_classes):
@@ -53,9 +53,10 @@ def _evidence_kernel(lo, hi, b, levels, model, link, doubt):  # type: ignore[no-
             level = levels[i, f]
             if level > 3:
                 continue
+            rarity = 1.0 / model.theta[b[i], f] if level == 0 else 0.0
             for q in range(n_classes):
                 if level == 0:
-                    product[q] *= factor[q, f, 0] / model.theta[b[i], f] + factor[q, f, 3]
+                    product[q] *= factor[q, f, 0] * rarity + factor[q, f, 3]
                 else:
                     product[q] *= factor[q, f, level]
                 if product[q] > 1e200 or product[q] < 1e-200:
@@ -78,12 +79,13 @@ def _evidence_kernel(lo, hi, b, levels, model, link, doubt):  # type: ignore[no-
             link[i] = math.log(total)
         if len(model.relation_odds) > 0 or len(model.tree) > 0:
             theta, given = model.theta[b[i]], model.theta_given[b[i]]
-            alike = tree_ratio(
+            total = tree_ratio(
                 levels[i], theta, given, model.tree, model.hidden, model.apart, model.unrelated, model.unrelated_given
             )
-            doubt[i] = doubt_of(
-                theta, levels[i], alike, model.relation_odds, model.relation_level, model.unrelated, gap
-            )  # fmt: skip
+            if len(model.relation_odds) > 0:
+                by_levels = log_related(levels[i], model.relation_odds, model.relation_level, model.unrelated, memory)
+                total += related_ratio(by_levels, theta, levels[i])
+            doubt[i] = math.log(total)
 
 
 def pair_levels(model: BlockModel, a: IntArray, b: IntArray, threads: int = 1) -> np.ndarray:

@@ -31,7 +31,15 @@ from vber_cli.model.types import FloatArray
 DEPTH = 32  # counts of earlier values beyond are kept at the last place
 FRESH, COPIES, SHOWN = 0, 1, 4
 N_STATS = 4 + DEPTH
+_PATTERNS = 1 << 12  # levels of pairs that are remembered
 _KEPT = 1 << 14  # weights of blocks that are remembered: samplers ask for the same few again and again
+
+
+class Memory(NamedTuple):
+    """(M,) numbers by a 64-bit key, M a power of two, at a place that follows from it; a later one takes the place."""
+
+    key: np.ndarray
+    value: FloatArray
 
 
 class Work(NamedTuple):
@@ -44,11 +52,14 @@ class Work(NamedTuple):
         values that are not shown.
     block, weight
         Λ of blocks that were asked for, at a place that follows from their records; a later one takes the place.
+    related
+        `log_related` of pairs by their levels.
     """
 
     part: FloatArray
     block: np.ndarray
     weight: FloatArray
+    related: Memory
 
 
 @leaf
@@ -103,15 +114,52 @@ def tree_ratio(levels, theta, theta_given, tree, hidden, apart, unrelated, unrel
 
 
 @leaf
-def doubt_of(theta, levels, alike, odds, relation_level, unrelated, gap):  # type: ignore[no-untyped-def]
-    """log(T + Σ_c odds_c LR_c) of a pair's levels (F,), where T is `alike` and θ (F,) are those of the later record.
+def _log_relation(levels, level_of, unrelated):  # type: ignore[no-untyped-def]
+    """log LR of levels (F,) under one relation (F, 4), but for the θ of identical values; missing ones say nothing."""
+    log_ratio, ratio = 0.0, 1.0
+    for f in range(len(levels)):
+        level = levels[f]
+        if level < 4:
+            ratio *= level_of[f, level] if level == 0 else level_of[f, level] / unrelated[f, level]
+        if ratio > 1e200 or ratio < 1e-200:
+            log_ratio += math.log(ratio)
+            ratio = 1.0
+    return log_ratio + math.log(ratio)
 
-    So much likelier the levels are than if all different individuals were unrelated and their fields independent.
+
+@leaf
+def log_related(levels, odds, relation_level, unrelated, memory):  # type: ignore[no-untyped-def]
+    """log Σ_c odds_c LR_c of a pair's levels (F,), but for the θ of identical values; remembered by the levels.
+
+    Without θ it is the same for all pairs with these levels, and there are far fewer of them than pairs.
     """
-    total = alike
-    for c in range(len(odds)):
-        total += _related(odds[c], theta, levels, relation_level[c], unrelated, gap)
-    return math.log(total)
+    key = np.uint64(0)
+    for f in range(len(levels)):
+        key = mix64(key + np.uint64(levels[f] + 1))
+    at = np.int64(key & np.uint64(len(memory.key) - 1))
+    if memory.key[at] != key:
+        top = -1e300  # were no relation possible
+        for c in range(len(odds)):
+            top = max(top, _log_relation(levels, relation_level[c], unrelated))
+        total = 0.0
+        for c in range(len(odds)):
+            total += odds[c] * math.exp(_log_relation(levels, relation_level[c], unrelated) - top)
+        memory.key[at] = key
+        memory.value[at] = top + math.log(total)
+    return memory.value[at]
+
+
+@leaf
+def related_ratio(log_ratio, theta, levels):  # type: ignore[no-untyped-def]
+    """Σ_c odds_c LR_c from `log_related`, with θ (F,) of the later record."""
+    product = 1.0
+    for f in range(len(levels)):
+        if levels[f] == 0:
+            product *= theta[f]
+            if product < 1e-200:
+                log_ratio -= math.log(product)
+                product = 1.0
+    return math.exp(min(log_ratio - math.log(product), 600.0))
 
 
 @leaf
@@ -126,10 +174,16 @@ def compare_kernel(records, model, levels):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def pair_memory():  # type: ignore[no-untyped-def]
+    """Room for what is remembered by the levels of pairs; nothing is known yet."""
+    return Memory(np.zeros(_PATTERNS, np.uint64), np.empty(_PATTERNS))
+
+
+@kernel
 def scratch(model):  # type: ignore[no-untyped-def]
     """Scratch space for one model; in it no block is known yet."""
     part = np.empty((6, max(model.codes.shape[1], len(model.share))))
-    return Work(part, np.zeros(_KEPT, np.uint64), np.empty(_KEPT))
+    return Work(part, np.zeros(_KEPT, np.uint64), np.empty(_KEPT), pair_memory())
 
 
 @inlined_leaf
@@ -167,11 +221,20 @@ def _doubt_in(  # type: ignore[no-untyped-def]
     unrelated,
     unrelated_given,
     part,
+    memory,
 ):
-    """`doubt_of` record i beside the members counted in `part`, each as likely to show whom it is related to.
+    """log(T + Σ_c odds_c LR_c) of record i beside the members counted in `part`, with θ (F,) of its values.
 
-    What a member does not show, it is taken to share with the others.
+    So much likelier its levels beside them are than if all different individuals were unrelated and their fields
+    independent. Each member is as likely to show whom it is related to; what it does not show, it is taken to share
+    with the others.
     """
+    if n_members == 1:
+        shown = levels[i, members[0]]
+        total = tree_ratio(shown, theta, theta_given, tree, hidden, apart, unrelated, unrelated_given)
+        if len(odds) > 0:
+            total += related_ratio(log_related(shown, odds, relation_level, unrelated, memory), theta, shown)
+        return math.log(total)
     total = 0.0
     for p in range(n_members):
         total += tree_ratio(levels[i, members[p]], theta, theta_given, tree, hidden, apart, unrelated, unrelated_given)
@@ -246,6 +309,7 @@ def predictive(i, members, n_members, records, levels, model, work):  # type: ig
             model.unrelated,
             model.unrelated_given,
             part,
+            work.related,
         )
     for f in range(levels.shape[2]):
         part[0, f] /= model.theta[r, f]

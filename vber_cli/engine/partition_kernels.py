@@ -8,7 +8,7 @@ import numpy as np
 
 from vber_cli.engine.local_kernels import COPIES, FRESH, SHOWN, add_stats, compare_kernel, predictive, scratch
 from vber_cli.engine.unit_kernels import local_units, possible_blocks
-from vber_cli.model.compile_kernels import kernel
+from vber_cli.model.compile_kernels import kernel, leaf
 from vber_cli.model.similar_kernels import record_levels
 
 MAX_EXACT = 8  # components of at most so many records are summed over all their partitions
@@ -60,9 +60,9 @@ def pair_stats_kernel(a, b, weight, model, stats, class_weight, repeats):  # typ
                 stats[q, f, SHOWN + 1] += mine
 
 
-@kernel
+@leaf
 def _subset_weights(records, levels, model, work, out, members):  # type: ignore[no-untyped-def]
-    """Λ of every subset of the records, indexed by bit mask; IMPOSSIBLE where constraints forbid it as a block."""
+    """Λ of every subset of the records, indexed by bit mask."""
     m = len(records)
     out[0] = 0.0
     for s in range(1, 1 << m):
@@ -79,11 +79,16 @@ def _subset_weights(records, levels, model, work, out, members):  # type: ignore
                 members[n] = i
                 n += 1
         out[s] = out[below] + predictive(high, members, n, records, levels, model, work)
-    lead, _, barred = local_units(records, model.constraints)
-    possible_blocks(m, lead, barred, out)
 
 
 @kernel
+def _rule_out(records, constraints, out):  # type: ignore[no-untyped-def]
+    """IMPOSSIBLE to the weight of every subset that constraints forbid as a block."""
+    lead, _, barred = local_units(records, constraints)
+    possible_blocks(len(records), lead, barred, out)
+
+
+@leaf
 def _sum_partitions(full, evidence, log_new, log_z, mean, square):  # type: ignore[no-untyped-def]
     """For every subset s of the records: log of the sum over its partitions, and E[n] and E[n²] of their blocks."""
     log_z[0] = 0.0
@@ -118,6 +123,34 @@ def _sum_partitions(full, evidence, log_new, log_z, mean, square):  # type: igno
         square[s] = second / z
 
 
+@leaf
+def _add_component(  # type: ignore[no-untyped-def]
+    records, first_pair, evidence, log_new, log_z, levels, model, work, members, count,
+    pair_probability, alone, repeats, stats, class_weight,
+):  # fmt: skip
+    """What `enumerate_kernel` adds up, of one component."""
+    m = len(records)
+    full = (1 << m) - 1
+    for s in range(1, full + 1):
+        p = math.exp(evidence[s] + log_new + log_z[full ^ s] - log_z[full])
+        if p < _POSSIBLE:
+            continue
+        n = 0
+        for i in range(m):
+            if (s >> i) & 1:
+                members[n] = i
+                n += 1
+        if n == 1:
+            alone[records[members[0]]] += p
+            continue
+        for i in range(n):
+            base = first_pair + members[i] * (2 * m - members[i] - 1) // 2 - members[i] - 1
+            for j in range(i + 1, n):
+                pair_probability[base + members[j]] += p
+        if count:
+            add_stats(members, n, p, records, levels, model, work, stats, class_weight, repeats)
+
+
 @kernel
 def enumerate_kernel(  # type: ignore[no-untyped-def]
     lo, hi, comp_ptr, comp_record, pair_ptr, model, log_new, count,
@@ -144,27 +177,15 @@ def enumerate_kernel(  # type: ignore[no-untyped-def]
         full = (1 << m) - 1
         compare_kernel(records, model, levels)
         _subset_weights(records, levels, model, work, evidence, members)
+        if len(model.constraints.lead) > 0:
+            _rule_out(records, model.constraints, evidence)
         _sum_partitions(full, evidence, log_new, log_z, mean, square)
         total_mean += mean[full]
         total_variance += square[full] - mean[full] * mean[full]
-        for s in range(1, full + 1):
-            p = math.exp(evidence[s] + log_new + log_z[full ^ s] - log_z[full])
-            if p < _POSSIBLE:
-                continue
-            n = 0
-            for i in range(m):
-                if (s >> i) & 1:
-                    members[n] = i
-                    n += 1
-            if n == 1:
-                alone[records[members[0]]] += p
-                continue
-            for i in range(n):
-                base = pair_ptr[c] + members[i] * (2 * m - members[i] - 1) // 2 - members[i] - 1
-                for j in range(i + 1, n):
-                    pair_probability[base + members[j]] += p
-            if count:
-                add_stats(members, n, p, records, levels, model, work, stats, class_weight, repeats)
+        _add_component(
+            records, pair_ptr[c], evidence, log_new, log_z, levels, model, work, members, count,
+            pair_probability, alone, repeats, stats, class_weight,
+        )  # fmt: skip
     return total_mean, total_variance
 
 
@@ -182,6 +203,8 @@ def count_weights_kernel(records, model):  # type: ignore[no-untyped-def]
     levels = np.zeros((m, m, model.codes.shape[1]), np.int8)
     compare_kernel(records, model, levels)
     _subset_weights(records, levels, model, scratch(model), evidence, members)
+    if len(model.constraints.lead) > 0:
+        _rule_out(records, model.constraints, evidence)
     log_z = np.full((1 << m, m + 1), -np.inf)
     log_z[0, 0] = 0.0
     for s in range(1, full + 1):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vber_cli.engine.special_kernels import log_sum
-from vber_cli.model.compile_kernels import kernel
+from vber_cli.model.compile_kernels import kernel, leaf
 from vber_cli.model.types import FloatArray, IntArray, LongArray
 
 N_OCCUPIED, N_MULTI, ITERATION, N_DRAWS, MERGES, MERGED, SPLITS, SPLIT, SHIFTS, SHIFTED, WASTED = range(11)
@@ -133,13 +133,13 @@ class Work(NamedTuple):
     tally: IntArray
 
 
-@kernel
+@leaf
 def is_plain(m, state):  # type: ignore[no-untyped-def]
     """Whether blocks of m records can be weighed without overflow in plain doubles."""
     return m <= state.plain[0]
 
 
-@kernel
+@leaf
 def gain_of_record(side, record, plain, data, state, work):  # type: ignore[no-untyped-def]
     """By how much a side's Λ rises if a record joins it."""
     gain = 0.0
@@ -160,7 +160,7 @@ def gain_of_record(side, record, plain, data, state, work):  # type: ignore[no-u
     return gain + math.log(product)
 
 
-@kernel
+@leaf
 def add_record(side, record, plain, data, state, work):  # type: ignore[no-untyped-def]
     """Put a record to a side; `level` and `power` are S and ρ^c, as they are or as logarithms."""
     for f in range(data.value.shape[1]):
@@ -175,7 +175,7 @@ def add_record(side, record, plain, data, state, work):  # type: ignore[no-untyp
             work.power[side, v] += state.log_rho[v]
 
 
-@kernel
+@leaf
 def clear_record(side, record, plain, data, work):  # type: ignore[no-untyped-def]
     """Empty a side in all that a record of it has touched."""
     nothing = 1.0 if plain else 0.0
@@ -212,7 +212,7 @@ def block_weight(members, data, state, work):  # type: ignore[no-untyped-def]
     return weight
 
 
-@kernel
+@leaf
 def pair_weight(i, j, data, state):  # type: ignore[no-untyped-def]
     """Λ of a block of two."""
     weight = 0.0
@@ -224,7 +224,7 @@ def pair_weight(i, j, data, state):  # type: ignore[no-untyped-def]
     return weight
 
 
-@kernel
+@leaf
 def form_block(block, members, weight, state):  # type: ignore[no-untyped-def]
     """Make these records the block, which had other records or none; counts of blocks are kept elsewhere."""
     m = len(members)
@@ -245,7 +245,7 @@ def form_block(block, members, weight, state):  # type: ignore[no-untyped-def]
     state.weight[block] = weight
 
 
-@kernel
+@leaf
 def _leave_multi(block, state):  # type: ignore[no-untyped-def]
     last = state.counter[N_MULTI] - 1
     place = state.multi_place[block]
@@ -254,7 +254,7 @@ def _leave_multi(block, state):  # type: ignore[no-untyped-def]
     state.counter[N_MULTI] = last
 
 
-@kernel
+@leaf
 def free_block(block, state):  # type: ignore[no-untyped-def]
     """Empty a block, whose records go elsewhere, and count it as free."""
     if state.n_in_block[block] > 1:
@@ -266,7 +266,7 @@ def free_block(block, state):  # type: ignore[no-untyped-def]
     state.free[len(state.head) - state.counter[N_OCCUPIED] - 1] = block
 
 
-@kernel
+@leaf
 def take_block(state):  # type: ignore[no-untyped-def]
     """A free block, now counted as occupied; there must be one."""
     block = state.free[len(state.head) - state.counter[N_OCCUPIED] - 1]

@@ -27,10 +27,10 @@ from vber_cli.engine.smered_kernels import (
     take_block,
 )
 from vber_cli.engine.special_kernels import log_sum, next_uniform
-from vber_cli.model.compile_kernels import kernel
+from vber_cli.model.compile_kernels import kernel, leaf
 
 
-@kernel
+@leaf
 def _gather(block, first, state, work, at):  # type: ignore[no-untyped-def]
     """Write a block's records to `work.member` from `at`, `first` in front; return where they end."""
     work.member[at] = first
@@ -44,14 +44,14 @@ def _gather(block, first, state, work, at):  # type: ignore[no-untyped-def]
     return at
 
 
-@kernel
+@leaf
 def _shuffle(records, stream):  # type: ignore[no-untyped-def]
     for k in range(len(records) - 1, 0, -1):
         other = int(next_uniform(stream) * (k + 1))
         records[k], records[other] = records[other], records[k]
 
 
-@kernel
+@leaf
 def _logistic(x):  # type: ignore[no-untyped-def]
     if x >= 0.0:
         return 1.0 / (1.0 + math.exp(-x))
@@ -59,7 +59,7 @@ def _logistic(x):  # type: ignore[no-untyped-def]
     return e / (1.0 + e)
 
 
-@kernel
+@leaf
 def _allocate(i, j, rest, follow, data, state, work):  # type: ignore[no-untyped-def]
     """Sequential allocation of `rest` to the sides of i (0) and j (1), in its order.
 
@@ -91,7 +91,7 @@ def _allocate(i, j, rest, follow, data, state, work):  # type: ignore[no-untyped
     return log_q, weight_i, weight_j
 
 
-@kernel
+@leaf
 def _try_merge(i, j, n_individuals, data, state, work):  # type: ignore[no-untyped-def]
     """Propose to make one block of the blocks of i and j; accept by Metropolis–Hastings. Returns whether it did."""
     a = state.block_of[i]
@@ -129,7 +129,7 @@ def _try_merge(i, j, n_individuals, data, state, work):  # type: ignore[no-untyp
     return True
 
 
-@kernel
+@leaf
 def _try_split(i, j, n_individuals, data, state, work):  # type: ignore[no-untyped-def]
     """Propose to give i and j blocks of their own, the others allocated to them; accept by Metropolis–Hastings."""
     block = state.block_of[i]
@@ -172,7 +172,7 @@ def _try_split(i, j, n_individuals, data, state, work):  # type: ignore[no-untyp
     form_block(take_block(state), sorted_out[n_left:], weight_j, state)
 
 
-@kernel
+@leaf
 def _try_shift(i, j, data, state, work):  # type: ignore[no-untyped-def]
     """Draw anew with which of two records, in different blocks, one other record of their blocks goes."""
     a = state.block_of[i]
@@ -213,7 +213,7 @@ def _try_shift(i, j, data, state, work):  # type: ignore[no-untyped-def]
     form_block(b, work.member[size_a:m], state.weight[b] + gain_b, state)
 
 
-@kernel
+@leaf
 def choose_pair(pairs, stream):  # type: ignore[no-untyped-def]
     """Two records, as `Pairs` says; the same one twice where a group has no other."""
     n = pairs.group.shape[1]

@@ -15,7 +15,7 @@ from vber_cli.engine.smered_kernels import (
 )
 from vber_cli.engine.smered_move_kernels import moves_kernel
 from vber_cli.engine.special_kernels import log_rising, log_sum, next_log_gamma, next_uniform
-from vber_cli.model.compile_kernels import kernel
+from vber_cli.model.compile_kernels import kernel, leaf
 
 _LARGEST_LOG = 600.0  # of a number and its product with a few more
 
@@ -31,7 +31,7 @@ def weigh_blocks(data, state, work):  # type: ignore[no-untyped-def]
         state.total[0] += state.weight[block]
 
 
-@kernel
+@leaf
 def _members(block, state, work):  # type: ignore[no-untyped-def]
     m = 0
     record = state.head[block]
@@ -65,7 +65,7 @@ def set_tables(data, state, log_clean):  # type: ignore[no-untyped-def]
     state.plain[0] = int(_LARGEST_LOG / largest)
 
 
-@kernel
+@leaf
 def _distinct(f, m, data, work):  # type: ignore[no-untyped-def]
     """Count the values of a field among the first m of `work.member`; return how many records have one, and values."""
     n_seen = 0
@@ -81,7 +81,7 @@ def _distinct(f, m, data, work):  # type: ignore[no-untyped-def]
     return n_seen, n_values
 
 
-@kernel
+@leaf
 def _draw_truth(n_values, state, work):  # type: ignore[no-untyped-def]
     """Draw y of a block in a field: the place of its value in `work.spare`, −1 if every record is distorted."""
     top = 0.0
@@ -104,7 +104,7 @@ def _draw_truth(n_values, state, work):  # type: ignore[no-untyped-def]
     return n_values - 1
 
 
-@kernel
+@leaf
 def _draw_undistorted(count, log_rho, stream):  # type: ignore[no-untyped-def]
     """How many of `count` records that show y are undistorted, given that one is at least; each is not with 1/ρ."""
     n = 0

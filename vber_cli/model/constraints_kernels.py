@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from vber_cli.model.compile_kernels import kernel
+from vber_cli.model.compile_kernels import kernel, leaf
 
 
-@kernel
+@leaf
 def _listed(u, v, constraints):  # type: ignore[no-untyped-def]
     """Whether some pair of the units led by u and v stands in the list of those that must not be together."""
     lo, hi = constraints.cannot_ptr[u], constraints.cannot_ptr[u + 1]
@@ -20,14 +20,14 @@ def _listed(u, v, constraints):  # type: ignore[no-untyped-def]
     return lo < constraints.cannot_ptr[u + 1] and constraints.cannot_lead[lo] == v
 
 
-@kernel
+@leaf
 def _by_database(a, b, constraints):  # type: ignore[no-untyped-def]
     """Whether a rule about databases keeps two records apart."""
     d, e = constraints.database[a], constraints.database[b]
     return constraints.sole[d] if d == e else constraints.within_only
 
 
-@kernel
+@leaf
 def standing(a, b, constraints):  # type: ignore[no-untyped-def]
     """+1 if the records must be one individual, −1 if they, or records of their units, cannot be, 0 if that is free."""
     if len(constraints.lead) == 0:

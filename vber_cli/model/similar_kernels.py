@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from vber_cli.model.compile_kernels import kernel
+from vber_cli.model.compile_kernels import kernel, leaf
 from vber_cli.model.counting_kernels import ends_kernel
 from vber_cli.model.search_kernels import place_of
 
 
-@kernel
+@leaf
 def value_level(v, w, f, value_ptr, near_ptr, near_value, near_level):  # type: ignore[no-untyped-def]
     """Level of two codes of field f: 0 identical, 1 close, 2 near, 3 other, 9 missing on either side."""
     if v < 0 or w < 0:
@@ -53,7 +53,7 @@ def near_mass_kernel(value_ptr, near_ptr, near_value, near_level, base):  # type
     return out
 
 
-@kernel
+@leaf
 def record_levels(r, s, model, out):  # type: ignore[no-untyped-def]
     """Fill (F,) levels of two records' values; 1 or 2 in two fields whose values changed places (`similar.Swaps`)."""
     codes, value_ptr = model.codes, model.value_ptr
@@ -69,7 +69,7 @@ def record_levels(r, s, model, out):  # type: ignore[no-untyped-def]
                 out[g] = level
 
 
-@kernel
+@leaf
 def swap_level(r, s, i, model):  # type: ignore[no-untyped-def]
     """Level of both fields of the i-th pair that may change places if they did: 1, 2 if one value is only similar.
 
@@ -91,7 +91,7 @@ def swap_level(r, s, i, model):  # type: ignore[no-untyped-def]
     return 0
 
 
-@kernel
+@leaf
 def _crossed_near(v, w, i, model):  # type: ignore[no-untyped-def]
     """Whether value v of a pair's first field is similar to value w of its second, as far as either field has both."""
     f, g = model.swap_fields[i, 0], model.swap_fields[i, 1]

@@ -135,8 +135,8 @@ def _write_links(
         return 0
     keep = posterior.probability >= options.link_min
     a, b, p = posterior.a[keep], posterior.b[keep], posterior.probability[keep]
-    levels = pair_levels(found.model, a, b)
-    evidence, doubt = pair_evidence(found.model, b, levels)
+    levels = pair_levels(found.model, a, b, options.threads)
+    evidence, doubt = pair_evidence(found.model, b, levels, options.threads)
     log_odds = evidence - doubt - log_new + tilt_of(found.model, a, b)
     first, second = np.minimum(order[a], order[b]), np.maximum(order[a], order[b])
     table = tables.link_table(names, fields, first, second, p, levels, log_odds)

@@ -203,6 +203,7 @@ def _write(
         result.check_space(estimate_bytes(data.encoded, n_links, with_records=options.records))
         written = write_tables(
             result, options, data.provenance, data.encoded, data.order, found, learned.log_new, journal.trace,
+            _threads(options),
         )  # fmt: skip
         write_model(
             result, data.provenance.metadata(), data.encoded, data.compared, learned,

@@ -16,6 +16,7 @@ from vber_cli.io import schema
 from vber_cli.model.prior import Prior
 from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.results.id_kernels import text_hash_kernel
+from vber_cli.results.lambda_kernels import lambda_rows_kernel
 
 _ROWS_PER_TABLE, _INDIVIDUALS_PER_TABLE = 1 << 20, 1 << 17
 LEAST_DOUBT = 1e-15  # log odds are those of probabilities up to 1 less this
@@ -182,31 +183,18 @@ def lambda_tables(codebook: Codebook, prior: Prior, counts: FieldCounts, ids: Lo
         values = pa.concat_arrays(values.chunks)
     for lo in range(0, counts.n_stored, step):
         hi = min(lo + step, counts.n_stored)
-        begin, end = counts.cell_ptr[lo * n_fields], counts.cell_ptr[hi * n_fields]
-        sizes = np.diff(counts.cell_ptr[lo * n_fields : hi * n_fields + 1])
-        pair = np.repeat(np.arange(len(sizes)), sizes)
-        value = counts.cell_value[begin:end]
-        own = alpha[value]
-        seen = own + counts.cell_count[begin:end]
-        total = (prior.concentration + counts.n_observed[lo:hi]).ravel()
-        unseen_prior = np.maximum(
-            np.tile(prior.concentration, hi - lo) - np.bincount(pair, weights=own, minlength=len(sizes)), 0.0
-        )
-        everything = np.arange(len(sizes))
-        where = np.concatenate([pair, everything])
-        order = np.lexsort((np.concatenate([np.zeros(len(pair)), np.ones(len(sizes))]), where))
-        code = np.concatenate([value, np.full(len(sizes), -1)])[order]
-        lam = np.concatenate([seen, unseen_prior])[order]
-        a = np.concatenate([own, unseen_prior])[order]
-        where = where[order]
+        individual, field, value, lam, share, own = lambda_rows_kernel(
+            lo, hi, counts.cell_ptr, counts.cell_value, counts.cell_count, counts.n_observed, alpha,
+            prior.concentration,
+        )  # fmt: skip
         yield pa.Table.from_arrays(
             [
-                pa.array(ids[lo + where // n_fields]),
-                pa.DictionaryArray.from_arrays(pa.array((where % n_fields).astype(np.int32)), fields),
-                values.take(pa.array(code, mask=code < 0)),
+                pa.array(ids[individual]),
+                pa.DictionaryArray.from_arrays(pa.array(field), fields),
+                values.take(pa.array(value, mask=value < 0)),
                 pa.array(lam),
-                pa.array(lam / total[where]),
-                pa.array(a),
+                pa.array(share),
+                pa.array(own),
             ],
             schema=schema.LAMBDA,
         )

@@ -63,6 +63,7 @@ def write_tables(
     found: infer.Result,
     log_new: float,
     trace: list[tuple[Step, float]],
+    threads: int,
 ) -> Written:
     """Write every table of a result.
 
@@ -80,6 +81,8 @@ def write_tables(
         What the engine found, and the log weight of one more individual.
     trace
         Its steps, with their seconds.
+    threads
+        Has no influence on the result.
     """
     facts = provenance.metadata()
     names = tables.RecordNames(
@@ -114,7 +117,7 @@ def write_tables(
     rows = tables.individual_tables(encoded.codebook, found.prior, raw, ids, label, member.probability)
     columns = schema.individuals_schema(encoded.codebook.fields)
     result.writer("individuals", columns, facts).write_all(rows)
-    n_links = _write_links(result, options, facts, names, encoded.codebook.fields, order, found, log_new)
+    n_links = _write_links(result, options, facts, names, encoded.codebook.fields, order, found, log_new, threads)
     result.writer("trace", schema.TRACE, facts).write(_trace_table(trace))
     outside = float(linkage.rest[~linkage.blank].max(initial=0.0))
     return Written(n, n_links, left_out, left_mass, outside)
@@ -129,14 +132,15 @@ def _write_links(
     order: LongArray,
     found: infer.Result,
     log_new: float,
+    threads: int,
 ) -> int:
     posterior = found.posterior
     if posterior is None or found.model is None:
         return 0
     keep = posterior.probability >= options.link_min
     a, b, p = posterior.a[keep], posterior.b[keep], posterior.probability[keep]
-    levels = pair_levels(found.model, a, b, options.threads)
-    evidence, doubt = pair_evidence(found.model, b, levels, options.threads)
+    levels = pair_levels(found.model, a, b, threads)
+    evidence, doubt = pair_evidence(found.model, b, levels, threads)
     log_odds = evidence - doubt - log_new + tilt_of(found.model, a, b)
     first, second = np.minimum(order[a], order[b]), np.maximum(order[a], order[b])
     table = tables.link_table(names, fields, first, second, p, levels, log_odds)

@@ -144,12 +144,12 @@ _SIGNATURES = """
 import sys
 from vber_cli.cli.app import main
 from vber_cli.compiled import compile_linking
-from vber_cli.engine import block_kernels, cavi_kernels, component_kernels, decide_kernels
+from vber_cli.engine import block_kernels, cavi_kernels, component_kernels, decide_kernels, global_kernels
 
 names = ["gibbs", "merge", "reassign", "split", "blocks_weight"]
 kernels = [getattr(block_kernels, f"{name}_kernel") for name in names]
 kernels += [component_kernels.compare_components_kernel, decide_kernels.decide_small_kernel]
-kernels += [cavi_kernels.cells_kernel, cavi_kernels.local_kernel]
+kernels += [global_kernels.cells_kernel, cavi_kernels.local_kernel]
 if len(sys.argv) > 1:
     assert main(sys.argv[1:]) == 0
 else:

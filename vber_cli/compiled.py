@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from vber_cli.engine import candidate_pairs, cavi_kernels, component_kernels, infer, learn
+from vber_cli.engine import candidate_pairs, component_kernels, global_kernels, infer, learn
 from vber_cli.engine.block_model import block_model
 from vber_cli.engine.cavi import fit
 from vber_cli.engine.decide import decide, membership
@@ -35,7 +35,7 @@ from vber_cli.results import id_kernels
 # announced as the first each time. The last is called when results are written, and by the first process only. What
 # only large components need may compile later, unannounced.
 _MOVES: tuple[Callable[..., Any], ...] = (component_kernels.components_kernel,)
-_SWEEPS: tuple[Callable[..., Any], ...] = (cavi_kernels.cells_kernel, id_kernels.text_hash_kernel)
+_SWEEPS: tuple[Callable[..., Any], ...] = (global_kernels.cells_kernel, id_kernels.text_hash_kernel)
 _RECORDS_OF = (12, *[1] * 40)  # made-up individuals; of the first too many to sum over their partitions
 _N_FIELDS = 6
 _TRIES = 100  # to end the second process, a tenth of a second each

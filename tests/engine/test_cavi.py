@@ -229,11 +229,14 @@ def test_settling_raises_the_bound_with_every_record(seed):
     after = cavi.local(records, prior, cavi.accumulate(records, prior, before), 120)
     counts = cavi.accumulate(records, prior, after)
     low = cavi.elbo(records, prior, after, counts)
-    settled = cavi.settle(records, prior, after, before, counts, 1e-10)
-    assert cavi.elbo(records, prior, settled, cavi.accumulate(records, prior, settled)) > low + 1e-3
+    settled, found = cavi.settle(records, prior, after, before, counts, 1e-10)
+    expected = cavi.accumulate(records, prior, settled)
+    for name in ("cell_ptr", "cell_value", "cell_count", "n_observed", "rest_count", "rest_observed"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert cavi.elbo(records, prior, settled, found) > low + 1e-3
     np.testing.assert_array_equal(settled.individual, after.individual)
     sums = np.add.reduceat(np.append(settled.phi, 0.0), settled.ptr[:-1]) * (np.diff(settled.ptr) > 0)
     np.testing.assert_allclose((sums + settled.rest)[~settled.blank], 1.0, atol=1e-12)
     # who leans on nobody that moved is left as it is
-    same = cavi.settle(records, prior, after, after, counts, 1e-10)
+    same, _ = cavi.settle(records, prior, after, after, cavi.accumulate(records, prior, after), 1e-10)
     np.testing.assert_array_equal(same.phi, after.phi)

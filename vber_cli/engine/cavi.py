@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vber_cli.engine import cavi_kernels as kernels
+from vber_cli.engine import global_kernels
 from vber_cli.engine.checkpoints import NO_CHECKPOINTS, Checkpoints
 from vber_cli.engine.settle_kernels import settle_kernel
 from vber_cli.model.prior import Prior, value_counts
@@ -19,7 +20,7 @@ from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.parallel import in_threads, map_ranges, ranges
 
 _MANY_STORED = 20_000  # individuals from which on they are looked up by two values
-_VOTES, _PAIRS_LOOKED_UP = 5_000, 8
+_VOTES, _PAIRS_LOOKED_UP = 5_000, 5
 _RECORDS_PER_PART = _INDIVIDUALS_PER_PART = 16384
 _MAX_PASSES = 1_000  # over the records that still move, between two sweeps over all
 _CLOSER = 0.1  # of the tolerance, to which these are brought
@@ -149,9 +150,11 @@ def hard_linkage(
 
 def accumulate(records: Records, prior: Prior, linkage: Linkage, threads: int = 1) -> FieldCounts:
     """The global step: c_kfv = Σ_dr φ_drk 1{x_drf = v}."""
-    ptr, record, weight = kernels.transpose_kernel(linkage.ptr, linkage.individual, linkage.phi, linkage.n_stored)
+    ptr, record, weight = global_kernels.transpose_kernel(
+        linkage.ptr, linkage.individual, linkage.phi, linkage.n_stored
+    )
     parts = map_ranges(
-        lambda lo, hi: kernels.cells_kernel(lo, hi, records.codes, prior.value_ptr, ptr, record, weight),
+        lambda lo, hi: global_kernels.cells_kernel(lo, hi, records.codes, prior.value_ptr, ptr, record, weight),
         ranges(linkage.n_stored, _INDIVIDUALS_PER_PART),
         threads,
     )
@@ -161,28 +164,34 @@ def accumulate(records: Records, prior: Prior, linkage: Linkage, threads: int = 
     cell_value = _concatenate([part[1] for part in parts], np.int32)
     cell_count = _concatenate([part[2] for part in parts], np.float64)
     n_observed = _concatenate([part[3] for part in parts], np.float64).reshape(linkage.n_stored, n_fields)
-    if linkage.n_rest > 0:
-        share = np.where(linkage.blank, 0.0, linkage.rest) / linkage.n_rest
-        rest_count = value_counts(records, prior.value_ptr, share)
-        rest_observed = np.add.reduceat(np.append(rest_count, 0.0), prior.value_ptr[:-1]) if n_fields else np.zeros(0)
-        rest_observed = np.where(np.diff(prior.value_ptr) > 0, rest_observed, 0.0)
-    else:
-        rest_count, rest_observed = np.zeros(int(prior.value_ptr[-1])), np.zeros(n_fields)
-    return FieldCounts(cell_ptr, cell_value, cell_count, n_observed, rest_count, rest_observed)
+    return FieldCounts(cell_ptr, cell_value, cell_count, n_observed, *_of_rest(records, prior, linkage))
 
 
-def expectations(prior: Prior, counts: FieldCounts, threads: int) -> tuple[FloatArray, FloatArray]:
-    """ψ(A_fv + c_kfv) of every cell and ψ(A_f• + N_kf) of every (individual, field)."""
+def _of_rest(records: Records, prior: Prior, linkage: Linkage) -> tuple[FloatArray, FloatArray]:
+    """c and N of one individual of the rest, (ΣV_f,) and (F,)."""
+    n_fields = records.n_fields
+    if linkage.n_rest == 0:
+        return np.zeros(int(prior.value_ptr[-1])), np.zeros(n_fields)
+    share = np.where(linkage.blank, 0.0, linkage.rest) / linkage.n_rest
+    count = value_counts(records, prior.value_ptr, share)
+    observed = np.add.reduceat(np.append(count, 0.0), prior.value_ptr[:-1]) if n_fields else np.zeros(0)
+    return count, np.where(np.diff(prior.value_ptr) > 0, observed, 0.0)
+
+
+def expectations(prior: Prior, counts: FieldCounts, threads: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """ψ(A_fv + c_kfv) of every cell, ψ(A_f• + N_kf) of every (individual, field), and the least of these by field."""
     psi_cell, psi_total = np.empty(len(counts.cell_value)), np.empty(counts.n_observed.shape)
-    map_ranges(
+    psi_once = kernels.digamma_kernel(prior.alpha + 1.0)
+    least = map_ranges(
         lambda lo, hi: kernels.expectations_kernel(
             lo, hi, counts.cell_ptr, counts.cell_value, counts.cell_count, prior.alpha, prior.concentration,
-            counts.n_observed, psi_cell, psi_total,
+            counts.n_observed, psi_once, psi_cell, psi_total,
         ),
         ranges(counts.n_stored, _INDIVIDUALS_PER_PART),
         threads,
     )  # fmt: skip
-    return psi_cell, psi_total
+    nobody = np.zeros((0 if least else 1, psi_total.shape[1]))
+    return psi_cell, psi_total, np.concatenate([*(part[None] for part in least), nobody]).min(axis=0)
 
 
 def local(
@@ -199,14 +208,13 @@ def local(
     """
     alpha, n_stored = prior.alpha, counts.n_stored
     psi_prior = kernels.digamma_kernel(alpha)
-    psi_cell, psi_total = expectations(prior, counts, threads)
+    psi_cell, psi_total, unshared_total = expectations(prior, counts, threads)
     post_ptr, post_individual, post_best = kernels.postings_kernel(
         counts.cell_ptr, counts.cell_value, psi_cell, psi_total, len(alpha)
     )
     psi_rest = kernels.digamma_kernel(alpha + counts.rest_count)
     psi_rest_total = kernels.digamma_kernel(prior.concentration + counts.rest_observed)
     n_rest = n_individuals - n_stored
-    unshared_total = psi_total.min(axis=0) if n_stored else np.zeros(records.n_fields)
     hint = np.full(records.n_records, -1, dtype=np.int32)
     if before is not None and before.n_stored == n_stored:
         _, hint = before.likeliest()
@@ -276,11 +284,11 @@ def entropy(linkage: Linkage) -> float:
 
 def log_partitions(prior: Prior, counts: FieldCounts, threads: int) -> FloatArray:
     """(n_stored,) Σ_f [log B(λ_kf) − log B(A_f)] of every individual that some record leans on."""
-    own = np.zeros(counts.n_stored)
+    own, once = np.zeros(counts.n_stored), global_kernels.rising_kernel(prior.alpha)
     map_ranges(
-        lambda lo, hi: kernels.log_partition_kernel(
+        lambda lo, hi: global_kernels.log_partition_kernel(
             lo, hi, counts.cell_ptr, counts.cell_value, counts.cell_count, prior.alpha, prior.concentration,
-            counts.n_observed, own,
+            counts.n_observed, once, own,
         ),
         ranges(counts.n_stored, _INDIVIDUALS_PER_PART),
         threads,
@@ -300,7 +308,7 @@ def elbo(
     own = log_partitions(prior, counts, threads)
     rest = 0.0
     if linkage.n_rest > 0:
-        rest = linkage.n_rest * kernels.rest_log_partition_kernel(
+        rest = linkage.n_rest * global_kernels.rest_log_partition_kernel(
             counts.rest_count, counts.rest_observed, prior.alpha, prior.concentration
         )
     return -records.n_records * math.log(linkage.n_individuals) + entropy_of(linkage) + float(np.sum(own)) + rest
@@ -354,11 +362,11 @@ def fit(
     for number in range(done + 1, max_sweeps + 1):
         previous = linkage
         linkage = local_step(records, prior, counts, start.n_individuals, threads, previous)
+        del counts  # before the next are made: they are the largest there is
         counts = accumulate(records, prior, linkage, threads)
         change = largest_change(linkage, previous)
         if settle_between and change > tol:
-            linkage = settle(records, prior, linkage, previous, counts, _CLOSER * tol)
-            counts = accumulate(records, prior, linkage, threads)
+            linkage, counts = settle(records, prior, linkage, previous, counts, _CLOSER * tol)
         value = elbo(records, prior, linkage, counts, entropy_of, threads)
         if on_sweep is not None:
             on_sweep(Sweep(number, value, change))
@@ -373,7 +381,7 @@ def fit(
 
 def settle(
     records: Records, prior: Prior, linkage: Linkage, previous: Linkage, counts: FieldCounts, least: float
-) -> Linkage:
+) -> tuple[Linkage, FieldCounts]:
     """φ of the records that still move brought to rest, each with the λ it leans on; the bound rises with every one.
 
     Only those are looked at which lean on an individual that has moved since `previous`, and they keep to the
@@ -384,22 +392,34 @@ def settle(
     records, prior
         The data and A.
     linkage, previous, counts
-        φ after a sweep and before it, and λ − A after it.
+        φ after a sweep and before it, and λ − A after it; the latter is written to.
     least
         No φ is changed that would change by less.
+
+    Returns
+    -------
+    tuple
+        φ, and λ − A as `accumulate` would find it.
     """
     moved = kernels.restless_kernel(
         linkage.ptr, linkage.individual, linkage.phi, previous.ptr, previous.individual, previous.phi,
         max(linkage.n_stored, previous.n_stored), least,
     )  # fmt: skip
+    rows = np.flatnonzero(moved)
     phi, rest = linkage.phi.copy(), linkage.rest.copy()
     settle_kernel(
-        np.flatnonzero(moved), records.codes, prior.value_ptr, linkage.ptr, linkage.individual, phi, rest,
-        counts.cell_ptr, counts.cell_value, counts.cell_count.copy(), counts.n_observed.copy(), prior.alpha,
-        prior.concentration, kernels.digamma_kernel(prior.alpha + counts.rest_count),
+        rows, records.codes, prior.value_ptr, linkage.ptr, linkage.individual, phi, rest, counts.cell_ptr,
+        counts.cell_value, counts.cell_count, counts.n_observed, prior.alpha, prior.concentration,
+        kernels.digamma_kernel(prior.alpha + counts.rest_count),
         kernels.digamma_kernel(prior.concentration + counts.rest_observed), linkage.n_rest, least, _MAX_PASSES,
     )  # fmt: skip
-    return replace(linkage, phi=phi, rest=rest)
+    linkage = replace(linkage, phi=phi, rest=rest)
+    global_kernels.recount_kernel(
+        rows, records.codes, prior.value_ptr, linkage.ptr, linkage.individual, phi, counts.cell_ptr, counts.cell_value,
+        counts.cell_count, counts.n_observed,
+    )  # fmt: skip
+    rest_count, rest_observed = _of_rest(records, prior, linkage)
+    return linkage, replace(counts, rest_count=rest_count, rest_observed=rest_observed)
 
 
 def largest_change(linkage: Linkage, previous: Linkage) -> float:

@@ -11,102 +11,36 @@ import math
 
 import numpy as np
 
-from vber_cli.engine.special_kernels import digamma, log_rising, mix64
+from vber_cli.engine.special_kernels import digamma, mix64
 from vber_cli.model.compile_kernels import kernel, leaf
 from vber_cli.model.search_kernels import place_of
 
 # A term this far (in nats) below the largest one is beyond double precision: it is left out and bounded.
 NEGLIGIBLE = 40.0
-_FEW_RECORDS = 24  # of an individual, whose values are sorted in as they come
 _MOST_HOLDERS = 4096  # of two values at once, beyond which the rarest field is walked instead
 
 
 @kernel
-def transpose_kernel(ptr, individual, phi, n_stored):  # type: ignore[no-untyped-def]
-    """φ by individual instead of by record: (row pointers, records, φ), records ascending within an individual."""
-    out_ptr = np.zeros(n_stored + 1, np.int64)
-    for e in range(len(individual)):
-        out_ptr[individual[e] + 1] += 1
-    for k in range(n_stored):
-        out_ptr[k + 1] += out_ptr[k]
-    fill = out_ptr[:-1].copy()
-    record = np.empty(len(individual), np.int32)
-    weight = np.empty(len(individual), np.float64)
-    for r in range(len(ptr) - 1):
-        for e in range(ptr[r], ptr[r + 1]):
-            k = individual[e]
-            record[fill[k]] = r
-            weight[fill[k]] = phi[e]
-            fill[k] += 1
-    return out_ptr, record, weight
-
-
-@kernel
-def cells_kernel(lo, hi, codes, value_ptr, ptr, record, weight):  # type: ignore[no-untyped-def]
-    """Cells of individuals lo..hi-1, c_kfv = Σ_r φ_rk 1{x_rf = v}.
-
-    Returns (cells per (individual, field), value, count, Σ_v c_kfv per (individual, field)).
-    """
-    n_fields = codes.shape[1]
-    size = np.zeros((hi - lo) * n_fields, np.int64)
-    observed = np.zeros((hi - lo) * n_fields, np.float64)
-    capacity = (ptr[hi] - ptr[lo]) * n_fields
-    value = np.empty(capacity, np.int32)
-    count = np.empty(capacity, np.float64)
-    used = 0
-    for k in range(lo, hi):
-        m = ptr[k + 1] - ptr[k]
-        for f in range(n_fields):
-            first = used
-            if m <= _FEW_RECORDS:
-                for e in range(ptr[k], ptr[k + 1]):
-                    v = codes[record[e], f]
-                    if v < 0:
-                        continue
-                    g = value_ptr[f] + v
-                    at = used
-                    while at > first and value[at - 1] > g:
-                        at -= 1
-                    if at > first and value[at - 1] == g:
-                        count[at - 1] += weight[e]
-                        continue
-                    for j in range(used, at, -1):
-                        value[j] = value[j - 1]
-                        count[j] = count[j - 1]
-                    value[at] = g
-                    count[at] = weight[e]
-                    used += 1
-            else:
-                order = np.argsort(codes[record[ptr[k] : ptr[k + 1]], f], kind="mergesort")
-                for j in order:
-                    e = ptr[k] + j
-                    v = codes[record[e], f]
-                    if v < 0:
-                        continue
-                    g = value_ptr[f] + v
-                    if used > first and value[used - 1] == g:
-                        count[used - 1] += weight[e]
-                    else:
-                        value[used] = g
-                        count[used] = weight[e]
-                        used += 1
-            size[(k - lo) * n_fields + f] = used - first
-            for e in range(first, used):
-                observed[(k - lo) * n_fields + f] += count[e]
-    return size, value[:used].copy(), count[:used].copy(), observed
-
-
-@kernel
 def expectations_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, cell_ptr, cell_value, cell_count, prior, prior_total, n_observed, psi_cell, psi_total
+    lo, hi, cell_ptr, cell_value, cell_count, prior, prior_total, n_observed, psi_once, psi_cell, psi_total
 ):
-    """ψ(A_fv + c_kfv) of every cell and ψ(A_f• + N_kf) of every (individual, field), for individuals lo..hi-1."""
+    """ψ(A_fv + c_kfv) of every cell and ψ(A_f• + N_kf) of every (individual, field), for individuals lo..hi-1.
+
+    Most of them were seen with a value once: `psi_once` (ΣV,) is ψ(A + 1). Returns the least of ψ(A_f• + N_kf), (F,).
+    """
     n_fields = n_observed.shape[1]
+    least, once = np.full(n_fields, np.inf), np.empty(n_fields)
+    for f in range(n_fields):
+        once[f] = digamma(prior_total[f] + 1.0)
     for k in range(lo, hi):
         for f in range(n_fields):
-            psi_total[k, f] = digamma(prior_total[f] + n_observed[k, f])
+            n = n_observed[k, f]
+            psi_total[k, f] = once[f] if n == 1.0 else digamma(prior_total[f] + n)
+            least[f] = min(least[f], psi_total[k, f])
             for e in range(cell_ptr[k * n_fields + f], cell_ptr[k * n_fields + f + 1]):
-                psi_cell[e] = digamma(prior[cell_value[e]] + cell_count[e])
+                v = cell_value[e]
+                psi_cell[e] = psi_once[v] if cell_count[e] == 1.0 else digamma(prior[v] + cell_count[e])
+    return least
 
 
 @kernel
@@ -355,33 +289,6 @@ def _normalise(individual, phi, first, used, best, score_rest, n_rest):  # type:
     for e in range(first, kept):
         phi[e] /= total
     return kept, rest / total
-
-
-@kernel
-def log_partition_kernel(  # type: ignore[no-untyped-def]
-    lo, hi, cell_ptr, cell_value, cell_count, prior, prior_total, n_observed, out
-):
-    """Σ_f [log B(λ_kf) − log B(A_f)] of individuals lo..hi-1, in `out` (n_stored,)."""
-    n_fields = n_observed.shape[1]
-    for k in range(lo, hi):
-        total = 0.0
-        for f in range(n_fields):
-            total -= log_rising(prior_total[f], n_observed[k, f])
-            for e in range(cell_ptr[k * n_fields + f], cell_ptr[k * n_fields + f + 1]):
-                total += log_rising(prior[cell_value[e]], cell_count[e])
-        out[k] = total
-
-
-@kernel
-def rest_log_partition_kernel(rest_count, rest_observed, prior, prior_total):  # type: ignore[no-untyped-def]
-    """Σ_f [log B(λ) − log B(A_f)] of one individual of the rest."""
-    total = 0.0
-    for f in range(len(rest_observed)):
-        total -= log_rising(prior_total[f], rest_observed[f])
-    for v in range(len(rest_count)):
-        if rest_count[v] > 0.0:
-            total += log_rising(prior[v], rest_count[v])
-    return total
 
 
 @kernel

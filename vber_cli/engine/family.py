@@ -121,7 +121,7 @@ class Family:
         """CSR over units of φ, and the φ of the rest; units that cannot be with others have none there."""
         ptr, individual = support
         alpha, n_rest = prior.alpha, n_individuals - counts.n_stored
-        psi_cell, psi_total = cavi.expectations(prior, counts, 1)
+        psi_cell, psi_total, _ = cavi.expectations(prior, counts, 1)
         score, rest = unit_scores_kernel(
             self._leads, ptr, individual, self._constraints.mate_ptr, self._constraints.mate, records.codes,
             prior.value_ptr, counts.cell_ptr, counts.cell_value, psi_cell, psi_total, kernels.digamma_kernel(alpha),

@@ -190,8 +190,8 @@ def expectations(prior: Prior, counts: FieldCounts, threads: int) -> tuple[Float
         ranges(counts.n_stored, _INDIVIDUALS_PER_PART),
         threads,
     )  # fmt: skip
-    nobody = np.zeros((0 if least else 1, psi_total.shape[1]))
-    return psi_cell, psi_total, np.concatenate([*(part[None] for part in least), nobody]).min(axis=0)
+    nobody = np.zeros(len(prior.concentration))
+    return psi_cell, psi_total, np.minimum.reduce(least) if least else nobody
 
 
 def local(

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.called import from_python
 from vber_cli.candidates import join as module
 from vber_cli.candidates import join_kernels as kernels
 from vber_cli.candidates.join import join, make_scorer
@@ -16,6 +17,7 @@ from vber_cli.model.prior import make_prior
 from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import Records
 
+SCORE = from_python(kernels.score_pair)
 N_VALUES = (6, 4, 9, 3)
 NEAR = {(0, 0, 1): 1, (0, 2, 3): 2, (0, 1, 4): 2, (2, 0, 8): 1, (2, 3, 4): 0, (2, 5, 7): 2}
 KEYS = ((0,), (1, 2), (2, 3), (0, 1, 2, 3), (4, 1), (5,))
@@ -123,7 +125,7 @@ def test_scores_meet_the_loops(rng, kind, near):
     given = 0
     for a, b in itertools.combinations(range(40), 2):
         expected = scoring.score(a, b)
-        assert kernels.score_pair(a, b, scoring.scorer) == pytest.approx(expected, abs=1e-5)
+        assert SCORE(a, b, scoring.scorer) == pytest.approx(expected, abs=1e-5)
         given += expected > -np.inf
     assert given > 0 or kind == "constant"  # what everybody shares is worth nothing
     assert near or given == 40 * 39 // 2  # without similar values nothing needs a closer look

@@ -7,14 +7,16 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.called import from_python
 from vber_cli.candidates import join as module
-from vber_cli.candidates import join_kernels as kernels
+from vber_cli.candidates import join_kernels
 from vber_cli.candidates.join import choose_threshold, make_scorer
 from vber_cli.model.noise import Noise
 from vber_cli.model.prior import make_prior
 from vber_cli.model.similar import SimilarValues
 from vber_cli.model.types import Records
 
+SCORE = from_python(join_kernels.score_pair)
 LOWEST, HIGHEST = -12.0, -4.0
 PER_RECORD = 10
 
@@ -35,7 +37,7 @@ def scorer_of(codes):
 
 def all_scores(scorer):
     pairs = itertools.combinations(range(len(scorer.codes)), 2)
-    return np.sort([kernels.score_pair(a, b, scorer) for a, b in pairs])[::-1]
+    return np.sort([SCORE(a, b, scorer) for a, b in pairs])[::-1]
 
 
 def make_codes(rng, n, sizes):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import DamerauLevenshtein, JaroWinkler
 
+from tests.called import from_python
 from vber_cli.encode import similarity as module
 from vber_cli.encode import similarity_kernels as kernels
 from vber_cli.encode.derived import derived_keys
@@ -18,6 +19,7 @@ from vber_cli.encode.similarity import Similar, find_similar
 from vber_cli.encode.types import FieldType, infer_type
 from vber_cli.encode.words import overlapping_pairs, word_pairs
 
+DISTANCE, JARO_WINKLER = from_python(kernels.distance_kernel), from_python(kernels.jaro_winkler_kernel)
 SYLLABLES = "an be cor dan e fi go hal i jo ka li mer no o pe ri sa tu wen".split()
 # Few letters, so that near texts are common.
 SHORT = st.text("abc", min_size=1, max_size=5)
@@ -82,9 +84,9 @@ def packed(*texts: str) -> tuple[np.ndarray, np.ndarray]:
 @given(SHORT | st.just(""), SHORT | st.just(""))
 def test_distance_kernel_equals_its_twin(s: str, t: str) -> None:
     chars, ptr = packed(s, t)
-    got = kernels.distance_kernel(chars, ptr[0], ptr[1], ptr[1], ptr[2])
+    got = DISTANCE(chars, ptr[0], ptr[1], ptr[1], ptr[2])
     assert got == min(3, DamerauLevenshtein.distance(s, t))
-    got = kernels.jaro_winkler_kernel(chars, ptr[0], ptr[1], ptr[1], ptr[2])
+    got = JARO_WINKLER(chars, ptr[0], ptr[1], ptr[1], ptr[2])
     assert got == pytest.approx(JaroWinkler.similarity(s, t), abs=1e-12)
 
 
@@ -92,9 +94,9 @@ def test_distance_kernel_equals_its_twin(s: str, t: str) -> None:
 @given(st.text("abcd", min_size=6, max_size=64), st.text("abcd", min_size=6, max_size=64))
 def test_long_texts_too(s: str, t: str) -> None:
     chars, ptr = packed(s, t)
-    got = kernels.jaro_winkler_kernel(chars, ptr[0], ptr[1], ptr[1], ptr[2])
+    got = JARO_WINKLER(chars, ptr[0], ptr[1], ptr[1], ptr[2])
     assert got == pytest.approx(JaroWinkler.similarity(s, t), abs=1e-12)
-    assert kernels.distance_kernel(chars, ptr[0], ptr[1], ptr[1], ptr[2]) == min(3, DamerauLevenshtein.distance(s, t))
+    assert DISTANCE(chars, ptr[0], ptr[1], ptr[1], ptr[2]) == min(3, DamerauLevenshtein.distance(s, t))
 
 
 @settings(max_examples=25, deadline=None)

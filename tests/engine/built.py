@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.engine.called import from_python
+from tests.called import from_python
 from vber_cli.engine.block_model import Evidence, block_model
 from vber_cli.engine.local_kernels import compare_kernel, scratch
 from vber_cli.engine.unit_kernels import local_units

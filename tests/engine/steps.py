@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.engine.called import from_python
+from tests.called import from_python
 from vber_cli.engine import block_kernels as kernels
 from vber_cli.engine import block_list_kernels
 

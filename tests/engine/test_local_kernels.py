@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests import exact
+from tests.called import from_python
 from tests.engine import built, naive
-from tests.engine.called import from_python
 from vber_cli.engine import local_kernels as kernels
 from vber_cli.engine.block_kernels import blocks_weight_kernel
 from vber_cli.engine.block_model import block_model, exact_evidence, exact_model, record_theta, theta_given

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests.called import from_python
 from tests.engine import built, naive
-from tests.engine.called import from_python
 from vber_cli.candidates.swapped import swapped_pairs
 from vber_cli.engine import local_kernels
 from vber_cli.engine.block_model import block_model

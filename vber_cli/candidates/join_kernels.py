@@ -12,7 +12,7 @@ _MOST_IN_FULL = 2_000  # records; the pairs of a larger group are never all comp
 _ROUNDING = 1e-2  # nats by which a score in single precision may be off
 
 
-@kernel
+@leaf
 def score_pair(a, b, scorer):  # type: ignore[no-untyped-def]
     """Evidence of a pair in nats."""
     total = 0.0

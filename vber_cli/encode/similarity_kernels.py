@@ -83,7 +83,7 @@ def _within_one(chars, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
     return 2
 
 
-@kernel
+@leaf
 def distance_kernel(chars, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
     """Damerau-Levenshtein distance (unrestricted) of chars[a:a_end] and chars[b:b_end] if at most 2, else 3."""
     if abs((a_end - a) - (b_end - b)) > 2:
@@ -172,7 +172,7 @@ def _n_bits(x):  # type: ignore[no-untyped-def]
     return (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
-@kernel
+@leaf
 def jaro_winkler_kernel(chars, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
     """Jaro-Winkler similarity of two texts of at most 64 characters."""
     m, n = a_end - a, b_end - b

@@ -22,6 +22,7 @@ from vber_cli.io.tables import Database, open_database, resolve_sources
 from vber_cli.progress import Progress
 
 _MIB, _MIB_PER_ROOT_LEARNED_FROM, _BYTES_PER_CELL = 280.0, 0.9, 160.0
+_HEAPS, _LEAST_HEAPS = -8, 2  # M_ARENA_MAX of malloc.h
 MOST_LEARNED_FROM = 100_000  # records that are about as much to learn from as the part of any more
 
 
@@ -33,6 +34,7 @@ class Run:
         self.timings: dict[str, float] = {}
         self.warnings: list[str] = []
         self.budget = options.max_memory_bytes
+        share_heaps(options.threads or n_cores())
 
     @contextlib.contextmanager
     def phase(self, name: str, total: int | None = None) -> Iterator[Any]:
@@ -61,6 +63,15 @@ def n_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def share_heaps(n: int) -> None:
+    """Let threads share so many heaps: what is freed in one of GNU's is not there for threads that use another.
+
+    By itself it makes eight for each core.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_HEAPS, max(n, _LEAST_HEAPS))
 
 
 def give_memory_back() -> None:

@@ -18,7 +18,7 @@ from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.results.id_kernels import text_hash_kernel
 from vber_cli.results.lambda_kernels import lambda_rows_kernel
 
-_ROWS_PER_TABLE, _INDIVIDUALS_PER_TABLE = 1 << 20, 1 << 17
+_ROWS_PER_TABLE, _INDIVIDUALS_PER_TABLE = 1 << 19, 1 << 17
 LEAST_DOUBT = 1e-15  # log odds are those of probabilities up to 1 less this
 
 

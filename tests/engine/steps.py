@@ -11,6 +11,7 @@ from vber_cli.engine import block_list_kernels
 _sweep, _swap, _split_merge = (
     from_python(step) for step in (kernels._gibbs_sweep, kernels._swap, kernels._split_merge)
 )
+_link_blocks = from_python(block_list_kernels.link_blocks)
 
 
 def labels_after_a_step(local, edges, starts, log_new, step, rng):
@@ -26,7 +27,7 @@ def labels_after_a_step(local, edges, starts, log_new, step, rng):
     nbr_ptr, nbr, ends = block_list_kernels.neighbours_of(local.records, *edges, 0, len(edges[0]))
     stream = np.array([7], np.uint64)
     for start in starts:
-        block_list_kernels.link_blocks(local.records, start.astype(np.int32), block, head, follow, size)
+        _link_blocks(local.records, start.astype(np.int32), block, head, follow, size)
         if step == "sweep":
             _sweep(
                 order, nbr_ptr, nbr, *given, log_new, block, head, follow, size, stream, members, option, score, work

@@ -239,7 +239,7 @@ def _others_table(scorer):  # type: ignore[no-untyped-def]
     return table
 
 
-@kernel
+@leaf
 def _row_scores(a, lo, hi, scorer, table, out):  # type: ignore[no-untyped-def]
     """Scores of record a with records lo..hi-1, to single precision, in `out`.
 

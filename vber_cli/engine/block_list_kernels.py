@@ -8,7 +8,7 @@ from vber_cli.engine.unit_kernels import following
 from vber_cli.model.compile_kernels import kernel, leaf
 
 
-@kernel
+@leaf
 def link_blocks(records, label, block, head, follow, size):  # type: ignore[no-untyped-def]
     """Local blocks from global labels, as linked lists; the records must be ascending."""
     head[:] = -1

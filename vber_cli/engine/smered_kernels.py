@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vber_cli.engine.special_kernels import log_sum
-from vber_cli.model.compile_kernels import kernel, leaf
+from vber_cli.model.compile_kernels import leaf
 from vber_cli.model.types import FloatArray, IntArray, LongArray
 
 N_OCCUPIED, N_MULTI, ITERATION, N_DRAWS, MERGES, MERGED, SPLITS, SPLIT, SHIFTS, SHIFTED, WASTED = range(11)
@@ -186,7 +186,7 @@ def clear_record(side, record, plain, data, work):  # type: ignore[no-untyped-de
             work.level[side, f] = nothing
 
 
-@kernel
+@leaf
 def start_sides(members, plain, data, work):  # type: ignore[no-untyped-def]
     """Make both sides empty for these records; nothing else in the scratch is read before it is set."""
     for record in members:
@@ -194,7 +194,7 @@ def start_sides(members, plain, data, work):  # type: ignore[no-untyped-def]
         clear_record(1, record, plain, data, work)
 
 
-@kernel
+@leaf
 def block_weight(members, data, state, work):  # type: ignore[no-untyped-def]
     """Λ of a block of these records."""
     m = len(members)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vber_cli.engine.smered_kernels import pair_weight
-from vber_cli.model.compile_kernels import kernel
+from vber_cli.model.compile_kernels import kernel, leaf
 
 
 @kernel
@@ -52,7 +52,7 @@ def candidates_kernel(group, group_ptr, group_record, largest, least, data, stat
     return a[:n_pairs].copy(), b[:n_pairs].copy()
 
 
-@kernel
+@leaf
 def _met_before(s, i, j, group, group_ptr, largest):  # type: ignore[no-untyped-def]
     """Whether an earlier key has paired the two."""
     for t in range(s):

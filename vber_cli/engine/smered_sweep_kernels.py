@@ -118,7 +118,7 @@ def _draw_undistorted(count, log_rho, stream):  # type: ignore[no-untyped-def]
     return n
 
 
-@kernel
+@leaf
 def draw_distortion(data, state, work, used, distorted, undistorted):  # type: ignore[no-untyped-def]
     """Draw y and z̃ of every block given the linkage, θ and β̃, and count them.
 
@@ -150,7 +150,7 @@ def draw_distortion(data, state, work, used, distorted, undistorted):  # type: i
                 work.tally[work.spare[k]] = 0
 
 
-@kernel
+@leaf
 def draw_parameters(data, state, prior, used, distorted, undistorted, log_clean):  # type: ignore[no-untyped-def]
     """Draw β̃ and θ given the counts of `draw_distortion`; `prior` is (a, b, μ). `log_clean` receives log(1 − β̃)."""
     for f in range(len(state.log_beta)):
@@ -168,7 +168,7 @@ def draw_parameters(data, state, prior, used, distorted, undistorted, log_clean)
     set_tables(data, state, log_clean)
 
 
-@kernel
+@leaf
 def log_joint(n_individuals, data, state, prior, log_clean):  # type: ignore[no-untyped-def]
     """log p(x, partition, θ, β̃), labels of individuals, y and z̃ summed out; `state.total` must be up to date."""
     n_records = len(state.block_of)
@@ -185,7 +185,7 @@ def log_joint(n_individuals, data, state, prior, log_clean):  # type: ignore[no-
     return out
 
 
-@kernel
+@leaf
 def keep_partition(state, first, out):  # type: ignore[no-untyped-def]
     """Write for each record the first record of its block to `out` (N,); `first` (B,) is scratch."""
     first[:] = -1

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
+from tests.called import from_python
 from tests.exact import smered_posterior
 from vber_cli.engine import smered_kernels as kernels
 from vber_cli.engine.smered import Sampler, Settings, start_partition
-from vber_cli.engine.smered_kernels import block_weight
 from vber_cli.engine.smered_move_kernels import moves_kernel
 from vber_cli.engine.smered_sweep_kernels import iterate_kernel, set_tables, weigh_blocks
 from vber_cli.model.types import Records
+
+block_weight = from_python(kernels.block_weight)
 
 N_BATCHES = 40
 

@@ -130,7 +130,8 @@ def draw_distortion(data, state, work, used, distorted, undistorted):  # type: i
         (F,) int64: receive the values with z̃ = 1 and 0. Where an individual has one value in a field, z̃ is independent
         of everything else, and is left out.
     """
-    used[:] = data.n_observed
+    for v in range(len(used)):
+        used[v] = data.n_observed[v]
     distorted[:] = 0
     undistorted[:] = 0
     for at in range(state.counter[N_MULTI]):

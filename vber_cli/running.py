@@ -21,7 +21,7 @@ from vber_cli.errors import BudgetError
 from vber_cli.io.tables import Database, open_database, resolve_sources
 from vber_cli.progress import Progress
 
-_MIB, _MIB_PER_ROOT_LEARNED_FROM, _BYTES_PER_CELL = 280.0, 0.9, 160.0
+_MIB, _MIB_PER_ROOT_LEARNED_FROM, _BYTES_PER_CELL = 280.0, 0.9, 125.0
 _HEAPS, _LEAST_HEAPS = -8, 2  # M_ARENA_MAX of malloc.h
 MOST_LEARNED_FROM = 100_000  # records that are about as much to learn from as the part of any more
 

@@ -9,7 +9,7 @@ from vber_cli.running import MOST_LEARNED_FROM, memory_of_merge
 
 # Twelve merges of 500 to ten million records and 6 to 11 fields, on two cores: all took between a third of this and
 # three times as much. How hard components are, records and pairs do not tell.
-_SECONDS, _PER_ROOT_LEARNED_FROM, _PER_RECORD = 2.5, 0.05, 3.5e-5
+_SECONDS, _PER_ROOT_LEARNED_FROM, _PER_RECORD = 2.0, 0.03, 3.3e-5
 LARGEST_TIMED, MOST_FIELDS_TIMED = 10_000_000, 11
 _FACTOR, _FACTOR_BEYOND = 3.0, 5.0
 

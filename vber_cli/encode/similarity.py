@@ -51,6 +51,8 @@ _GROUP = 8192
 _LONG_ENOUGH = 6
 _LONGEST_TWO, _LONGEST_JARO, _LONGEST_ONE = 32, 32, 255
 _KEYS_AT_ONCE = 1 << 24
+# Room that is not used takes no memory, and too little of it a second look at everything.
+_PAIRS_PER_KEY, _PAIRS_PER_MEMBER = 4, 16
 # Numbers: so many units of the field's finest decimal, or such a share of the larger one.
 _UNITS, _SHARE = 2.0, 0.005
 
@@ -259,7 +261,7 @@ def _edits(forms: _Forms, distance: int, shortest: int, longest: int, cap: int) 
             n: int = kernels.edits_kernel(forms.chars, forms.ptr, keys, bits, distance, cap, 0, len(keys), a, b)
             return n
 
-        return _once(grown(pairs, len(keys) // 2))
+        return _once(grown(pairs, _PAIRS_PER_KEY * len(keys)))
 
     return _joined(in_threads(run, tasks, forms.threads), distance)
 
@@ -334,7 +336,7 @@ def _grouped_pairs(key: LongArray, members: LongArray, level: int) -> _Pairs:
         n: int = kernels.group_pairs_kernel(members, group_ptr, _CAP, a, b)
         return n
 
-    return _joined([grown(pairs, 4 * len(members))], level)
+    return _joined([grown(pairs, _PAIRS_PER_MEMBER * len(members))], level)
 
 
 def _date_pairs(distinct: pa.StringArray, threads: int) -> list[_Pairs]:

@@ -92,8 +92,11 @@ def _joining(
     model: BlockModel, root: IntArray, size: LongArray, record: LongArray, block: LongArray, threads: int
 ) -> FloatArray:
     """(E,) Λ(b ∪ {record}) − Λ(b) of blocks given by their first record; `root` and `size` are (N,)."""
-    order = stable_order(root).astype(np.int32)
     blocks, of = np.unique(block, return_inverse=True)
+    asked = np.zeros(len(root), dtype=bool)
+    asked[blocks] = True
+    order = np.flatnonzero(asked[root]).astype(np.int32)
+    order = order[stable_order(root[order])]
     held = np.minimum(size[blocks], _MEMBERS)
     ptr = np.concatenate([[0], np.cumsum(held)])
     within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], held)

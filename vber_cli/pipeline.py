@@ -108,7 +108,7 @@ def run_merge(
             progress.note(f"a run died while it replaced {options.out}: the older result is back")
         data = _prepare(options, run, stdin, result, journal, compiled=compiled)
         try:
-            found, search = _infer(options, run, data, journal)
+            found, search = _infer(options, run, data, journal, result)
         except TooFewIndividualsError as error:
             raise too_few(error) from None
         summary = _write(options, run, data, found, search, result, journal)
@@ -195,20 +195,18 @@ def _write(
     result: ResultDirectory,
     journal: Journal,
 ) -> dict[str, Any]:
-    """Write all tables and the summary, which is returned."""
-    learned = _hyperparameters(found, search, data.compared.records).in_order(data.order.argsort())
+    """Write all tables but the model's, which are begun before, and the summary, which is returned."""
     with run.phase("write"):
         posterior = found.posterior
         n_links = 0 if posterior is None else int((posterior.probability >= options.link_min).sum())
-        result.check_space(estimate_bytes(data.encoded, n_links, with_records=options.records))
+        result.check_space(estimate_bytes(data.encoded, n_links, with_records=False))
+        learned = _hyperparameters(found, search, data.compared.records)
         written = write_tables(
             result, options, data.provenance, data.encoded, data.order, found, learned.log_new, journal.trace,
             _threads(options),
         )  # fmt: skip
-        write_model(
-            result, data.provenance.metadata(), data.encoded, data.compared, learned,
-            linked=search is not None, with_records=options.records,
-        )  # fmt: skip
+        if search is None:
+            _write_model(options, data, learned, result, linked=False)
     if journal.earlier:
         run.timings["before"] = journal.earlier
     converged, earlier = found.optimum.fit.converged, data.earlier
@@ -224,6 +222,16 @@ def _write(
     }
     result.write_json("summary.json", summary)
     return summary
+
+
+def _write_model(
+    options: MergeOptions, data: _Data, learned: Hyperparameters, result: ResultDirectory, *, linked: bool
+) -> None:
+    """Begin to write what was learned, and the records as they were read; that goes on beside what follows."""
+    write_model(
+        result, data.provenance.metadata(), data.encoded, data.compared, learned.in_order(data.order.argsort()),
+        linked=linked, with_records=options.records,
+    )  # fmt: skip
 
 
 def _read(options: MergeOptions, run: Run, stdin: BinaryIO | None) -> tuple[list[Database], Encoded, Decisions]:
@@ -275,7 +283,9 @@ def _check_options(options: MergeOptions, run: Run, records: Records) -> None:
             )
 
 
-def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tuple[infer.Result, Search | None]:
+def _infer(
+    options: MergeOptions, run: Run, data: _Data, journal: Journal, result: ResultDirectory
+) -> tuple[infer.Result, Search | None]:
     compared, order, constraints = data.compared, data.order, data.constraints
     records, as_read = in_order(compared.records, order), in_order(data.encoded.records, order)
     threads = _threads(options)
@@ -327,6 +337,7 @@ def _infer(options: MergeOptions, run: Run, data: _Data, journal: Journal) -> tu
         if options.K is None:  # with a fixed K it may be that all is to be learned anew, with K free
             candidates.forget_keys()
     journal.finish()
+    _write_model(options, data, learned.hyperparameters, result, linked=True)
     with run.phase("link") as phase:
         clock[0] = time.perf_counter()
         found = infer.run_moves(

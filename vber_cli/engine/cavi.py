@@ -258,8 +258,8 @@ def _holders(counts: FieldCounts, pair_fields: LongArray, threads: int) -> tuple
     """Individuals by the values they hold of each pair of fields (P, 2), as `holders_kernel` says, heads (P, M)."""
     n_fields = counts.n_observed.shape[1]
     sizes = np.diff(counts.cell_ptr).reshape(-1, n_fields)
-    begin = np.concatenate([[0], np.cumsum((sizes[:, pair_fields[:, 0]] * sizes[:, pair_fields[:, 1]]).sum(axis=0))])
-    head = np.full((len(pair_fields), 1 << (2 * counts.n_stored - 1).bit_length()), -1, np.int32)
+    begin = np.concatenate([[0], np.cumsum([sizes[:, f] @ sizes[:, g] for f, g in pair_fields], dtype=np.int64)])
+    head = np.full((len(pair_fields), 1 << counts.n_stored.bit_length()), -1, np.int32)
     follow, individual = np.empty((2, begin[-1]), np.int32)
 
     def fill(p: int) -> None:

@@ -57,7 +57,7 @@ class TableWriter:
         self.schema = schema
         self._shown, self._scribe = shown, _Scribe(pool)
         # a dictionary of whole numbers that identify is larger than they are, and takes longer
-        columns = [column.name for column in schema if column.type != pa.int64()]
+        columns = [column.name for column in schema if not pa.types.is_integer(column.type)]
         with writing(shown):
             self._writer = parquet.ParquetWriter(path, schema, compression="zstd", use_dictionary=columns)
 

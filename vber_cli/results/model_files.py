@@ -29,7 +29,7 @@ from vber_cli.model.types import FloatArray, IntArray, LongArray, Records
 from vber_cli.results.learned_file import MODEL, MODEL_FORMAT, damaged, learned_alone, read_json, to_plain
 from vber_cli.results.open_result import OpenResult, plain_text
 
-_ROWS_PER_TABLE = 1 << 20
+_ROWS_PER_TABLE = 1 << 19
 
 
 @dataclass(frozen=True)

@@ -199,13 +199,14 @@ def _write(
     with run.phase("write"):
         posterior = found.posterior
         n_links = 0 if posterior is None else int((posterior.probability >= options.link_min).sum())
-        result.check_space(estimate_bytes(data.encoded, n_links, with_records=False))
+        begun = search is not None  # the records are a file of the model's
+        result.check_space(estimate_bytes(data.encoded, n_links, with_records=options.records and not begun))
         learned = _hyperparameters(found, search, data.compared.records)
         written = write_tables(
             result, options, data.provenance, data.encoded, data.order, found, learned.log_new, journal.trace,
             _threads(options),
         )  # fmt: skip
-        if search is None:
+        if not begun:
             _write_model(options, data, learned, result, linked=False)
     if journal.earlier:
         run.timings["before"] = journal.earlier

@@ -56,7 +56,7 @@ class TableWriter:
 
         self.schema = schema
         self._shown, self._scribe = shown, _Scribe(pool)
-        # a dictionary of whole numbers that identify is larger than they are, and takes longer
+        # most whole numbers identify something: a dictionary of them would be larger than they are, and take longer
         columns = [column.name for column in schema if not pa.types.is_integer(column.type)]
         with writing(shown):
             self._writer = parquet.ParquetWriter(path, schema, compression="zstd", use_dictionary=columns)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from vber_cli.engine.block_model import BlockModel
-from vber_cli.engine.local_kernels import log_related, pair_memory, related_ratio, tree_ratio
+from vber_cli.engine.local_kernels import PATTERNS, empty_memory, log_related, related_ratio, tree_ratio
 from vber_cli.model.compile_kernels import kernel
 from vber_cli.model.similar_kernels import record_levels
 from vber_cli.model.types import FloatArray, IntArray
@@ -43,7 +43,7 @@ def _evidence_kernel(lo, hi, b, levels, model, link, doubt):  # type: ignore[no-
     factor = _factors(model)
     score = np.empty(n_classes, np.float64)
     product = np.empty(n_classes, np.float64)
-    memory = pair_memory()
+    memory = empty_memory(PATTERNS)
     for i in range(lo, hi):
         scaled = False
         for q in range(n_classes):

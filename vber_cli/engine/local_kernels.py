@@ -31,7 +31,7 @@ from vber_cli.model.types import FloatArray
 DEPTH = 32  # counts of earlier values beyond are kept at the last place
 FRESH, COPIES, SHOWN = 0, 1, 4
 N_STATS = 4 + DEPTH
-_PATTERNS = 1 << 12  # levels of pairs that are remembered
+PATTERNS = 1 << 12  # levels of pairs that are remembered
 _KEPT = 1 << 14  # weights of blocks that are remembered: samplers ask for the same few again and again
 
 
@@ -50,15 +50,14 @@ class Work(NamedTuple):
     part
         Rows 0–2 levels seen, then what they add to α beside μ; 3 values seen, 4 the classes' scores, 5 what stands for
         values that are not shown.
-    block, weight
-        Λ of blocks that were asked for, at a place that follows from their records; a later one takes the place.
+    block
+        Λ of blocks that were asked for, by their records.
     related
         `log_related` of pairs by their levels.
     """
 
     part: FloatArray
-    block: np.ndarray
-    weight: FloatArray
+    block: Memory
     related: Memory
 
 
@@ -174,16 +173,16 @@ def compare_kernel(records, model, levels):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def pair_memory():  # type: ignore[no-untyped-def]
-    """Room for what is remembered by the levels of pairs; nothing is known yet."""
-    return Memory(np.zeros(_PATTERNS, np.uint64), np.empty(_PATTERNS))
+def empty_memory(size):  # type: ignore[no-untyped-def]
+    """Room for so many numbers, a power of two; none is known yet."""
+    return Memory(np.zeros(size, np.uint64), np.empty(size))
 
 
 @kernel
 def scratch(model):  # type: ignore[no-untyped-def]
     """Scratch space for one model; in it no block is known yet."""
     part = np.empty((6, max(model.codes.shape[1], len(model.share))))
-    return Work(part, np.zeros(_KEPT, np.uint64), np.empty(_KEPT), pair_memory())
+    return Work(part, empty_memory(_KEPT), empty_memory(PATTERNS))
 
 
 @inlined_leaf
@@ -338,8 +337,8 @@ def _sum_chain(key, members, n_members, records, levels, model, work):  # type: 
     for p in range(1, n_members):
         total += predictive(members[p], members, p, records, levels, model, work)
     at = np.int64(key & np.uint64(_KEPT - 1))
-    work.block[at] = key
-    work.weight[at] = total
+    work.block.key[at] = key
+    work.block.value[at] = total
     return total
 
 
@@ -350,8 +349,8 @@ def block_weight(members, n_members, records, levels, model, work):  # type: ign
         return 0.0
     key = _block_key(members, n_members, records)
     at = np.int64(key & np.uint64(_KEPT - 1))
-    if work.block[at] == key:
-        return work.weight[at]
+    if work.block.key[at] == key:
+        return work.block.value[at]
     return _sum_chain(key, members, n_members, records, levels, model, work)
 
 
@@ -371,15 +370,15 @@ def joining(i, members, n, records, levels, model, work):  # type: ignore[no-unt
     at = np.int64(key & np.uint64(_KEPT - 1))
     without = 0.0
     if n > 1:
-        if work.block[at] == key:
-            without = work.weight[at]
+        if work.block.key[at] == key:
+            without = work.block.value[at]
         else:
             sort_first(members, n)
             without = _sum_chain(key, members, n, records, levels, model, work)
     key ^= mix64(np.uint64(records[i] + 1))
     at = np.int64(key & np.uint64(_KEPT - 1))
-    if work.block[at] == key:
-        return work.weight[at] - without
+    if work.block.key[at] == key:
+        return work.block.value[at] - without
     sort_first(members, n)
     at = n
     while at > 0 and members[at - 1] > i:

@@ -8,7 +8,7 @@ import numpy as np
 
 from vber_cli.engine.local_kernels import COPIES, FRESH, SHOWN, add_stats, compare_kernel, predictive, scratch
 from vber_cli.engine.unit_kernels import local_units, possible_blocks
-from vber_cli.model.compile_kernels import kernel, leaf
+from vber_cli.model.compile_kernels import inlined_leaf, kernel, leaf
 from vber_cli.model.similar_kernels import record_levels
 
 MAX_EXACT = 8  # components of at most so many records are summed over all their partitions
@@ -60,6 +60,17 @@ def pair_stats_kernel(a, b, weight, model, stats, class_weight, repeats):  # typ
                 stats[q, f, SHOWN + 1] += mine
 
 
+@inlined_leaf
+def _members_of(subset, m, members):  # type: ignore[no-untyped-def]
+    """Fill in which of m records are in a subset, a bit mask; returns how many."""
+    n = 0
+    for i in range(m):
+        if (subset >> i) & 1:
+            members[n] = i
+            n += 1
+    return n
+
+
 @leaf
 def _subset_weights(records, levels, model, work, out, members):  # type: ignore[no-untyped-def]
     """Λ of every subset of the records, indexed by bit mask."""
@@ -73,11 +84,7 @@ def _subset_weights(records, levels, model, work, out, members):  # type: ignore
         if below == 0:
             out[s] = 0.0
             continue
-        n = 0
-        for i in range(high):
-            if (below >> i) & 1:
-                members[n] = i
-                n += 1
+        n = _members_of(below, high, members)
         out[s] = out[below] + predictive(high, members, n, records, levels, model, work)
 
 
@@ -135,11 +142,7 @@ def _add_component(  # type: ignore[no-untyped-def]
         p = math.exp(evidence[s] + log_new + log_z[full ^ s] - log_z[full])
         if p < _POSSIBLE:
             continue
-        n = 0
-        for i in range(m):
-            if (s >> i) & 1:
-                members[n] = i
-                n += 1
+        n = _members_of(s, m, members)
         if n == 1:
             alone[records[members[0]]] += p
             continue

@@ -16,11 +16,12 @@ import pytest
 from benchmarks.generate import Options, generate
 from benchmarks.kills import contents, differences
 from benchmarks.kills import kill as kill_merges
-from vber_cli import journal
+from vber_cli import journal, pipeline
 from vber_cli.cli.app import main
 from vber_cli.engine import link_posterior
 from vber_cli.errors import Stopped
 from vber_cli.io.lock import OutputLock
+from vber_cli.results.output import estimate_bytes
 
 CHECKPOINT = ".out.vber-checkpoint"
 
@@ -230,6 +231,19 @@ def test_a_disk_without_room_is_refused_first(files, tmp_path, monkeypatch, caps
     assert fix.startswith("Free space")
     assert contents(tmp_path / "out") == before
     assert len(calls) == call
+
+
+@pytest.mark.parametrize(("way", "before_writing"), [("literal", True), ("plain", False)])
+def test_records_count_for_the_room_as_long_as_they_are_not_written(files, tmp_path, monkeypatch, way, before_writing):
+    counted = []
+
+    def estimate(*given, with_records):
+        counted.append(with_records)
+        return estimate_bytes(*given, with_records=with_records)
+
+    monkeypatch.setattr(pipeline, "estimate_bytes", estimate)
+    assert merge(files, tmp_path, "-q", way=way) == 0
+    assert counted == [True, before_writing]  # where links are looked for, they are written meanwhile
 
 
 @pytest.mark.slow

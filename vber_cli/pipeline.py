@@ -25,7 +25,7 @@ from vber_cli.engine import infer
 from vber_cli.engine.block_model import exact_evidence
 from vber_cli.engine.learn import Hyperparameters, Settings
 from vber_cli.engine.optimise import Step
-from vber_cli.errors import BudgetError, UsageError
+from vber_cli.errors import UsageError
 from vber_cli.io.tables import Database
 from vber_cli.io.write import ResultDirectory
 from vber_cli.journal import Journal
@@ -42,7 +42,15 @@ from vber_cli.results.model_files import write_model
 from vber_cli.results.output import estimate_bytes, write_tables
 from vber_cli.results.summary import Search, summarise
 from vber_cli.resuming import identity_of
-from vber_cli.running import Run, memory_of_merge, n_cores, open_databases, peak_memory, read_databases
+from vber_cli.running import (
+    Run,
+    least_memory_of_merge,
+    memory_of_merge,
+    n_cores,
+    open_databases,
+    peak_memory,
+    read_databases,
+)
 
 _SURELY = 0.75  # of the memory that a run is expected to need: with less it is not even begun
 _MANY_INDIVIDUALS = 100  # times the number of records: a fixed K beyond is worth a warning
@@ -106,6 +114,7 @@ def run_merge(
     ):  # fmt: skip
         if result.restored:
             progress.note(f"a run died while it replaced {options.out}: the older result is back")
+        run.keep_within_budget(result.path.parent)
         data = _prepare(options, run, stdin, result, journal, compiled=compiled)
         try:
             found, search = _infer(options, run, data, journal, result)
@@ -275,13 +284,10 @@ def _check_options(options: MergeOptions, run: Run, records: Records) -> None:
             f"the literal updates keep A fixed: concentration {DEFAULT_CONCENTRATION} for every field "
             "(--concentration sets another)"
         )
-    if run.budget is not None:
-        need = memory_of_merge(records.n_records, records.n_fields)
-        if _SURELY * need > run.budget:
-            raise BudgetError(
-                f"this run needs about {need / 2**20:,.0f} MiB, over the {run.budget / 2**20:,.0f} MiB of --max-memory",
-                "raise --max-memory, or compare fewer fields with --fields",
-            )
+    run.check_budget(
+        "this run", memory_of_merge(n, records.n_fields), least_memory_of_merge(n, records.n_fields),
+        "raise --max-memory, or compare fewer fields with --fields", surely=_SURELY,
+    )  # fmt: skip
 
 
 def _infer(

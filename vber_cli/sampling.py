@@ -12,7 +12,7 @@ import numpy as np
 
 from vber_cli.config import SAMPLE_OPTIONS, SampleOptions
 from vber_cli.engine.smered import Chain, Sampler, Settings
-from vber_cli.errors import BudgetError, OutputError, VberError
+from vber_cli.errors import OutputError, VberError
 from vber_cli.io.checkpoint import load_checkpoint, save_checkpoint
 from vber_cli.io.write import ResultDirectory
 from vber_cli.model.order import canonical_order, in_order
@@ -25,6 +25,7 @@ from vber_cli.running import Run, n_cores, open_databases, peak_memory, read_dat
 
 _ROUND_SECONDS = (0.2, 0.8)  # a round of all chains should take about so long
 _CHECKPOINT_SHARE = 0.05  # of the time at most, whatever --checkpoint-every says, unless it says 0
+_BYTES, _PER_RECORD, _PER_DRAW = 150e6, 150.0, 16.0  # of memory: once, for a chain's record, and for each of its draws
 _LARGEST_R_HAT = 1.1
 
 
@@ -55,6 +56,7 @@ def run_sample(options: SampleOptions, progress: Progress, *, stdin: BinaryIO | 
     """
     run = Run(options, progress)
     with ResultDirectory(options.out, force=options.force) as result:
+        run.keep_within_budget(result.path.parent)
         checkpoint = _Checkpoint(result.path.with_name(f"{result.path.name}.checkpoint.npz"), options, progress)
         databases = open_databases(options, stdin)
         encoded = read_databases(options, run, databases)
@@ -173,13 +175,12 @@ class _Checkpoint:
 
 def _check_budget(run: Run, options: SampleOptions, n_records: int) -> None:
     """Refuse a run whose draws would not fit: kept, copied for the checkpoint, and hashed."""
-    need = 150e6 + options.chains * n_records * (16.0 * options.n_draws + 150.0)
-    if run.budget is not None and need > run.budget:
-        raise BudgetError(
-            f"{options.chains * options.n_draws:,} draws of {n_records:,} records need about {need / 2**20:,.0f} MiB, "
-            f"over the {run.budget / 2**20:,.0f} MiB of --max-memory",
-            "raise --max-memory or --thin, or lower --chains",
-        )
+    of_chains = _PER_RECORD * options.chains * n_records
+    draws = _PER_DRAW * options.chains * n_records * options.n_draws
+    run.check_budget(
+        f"a run that keeps {options.chains * options.n_draws:,} draws of {n_records:,} records",
+        _BYTES + of_chains + draws, _BYTES + of_chains, "raise --max-memory or --thin, or lower --chains",
+    )  # fmt: skip
 
 
 def _warn_of_disagreement(run: Run, summary: dict[str, Any]) -> None:

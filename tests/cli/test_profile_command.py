@@ -192,7 +192,7 @@ def test_the_keys_of_the_json_are_stable(found):
         "database", "column", "field", "like", "value_overlap", "name_likeness", "option",
     ]  # fmt: skip
     assert list(found["dependence"]) == ["records_sampled", "tree"]
-    assert list(found["cost"]) == ["pairs", "seconds", "memory_bytes", "factor", "basis"]
+    assert list(found["cost"]) == ["pairs", "seconds", "memory_bytes", "least_memory_bytes", "factor", "basis"]
     assert list(found["warnings"][0]) == ["code", "message", "fix", "database", "column", "field"]
 
 

@@ -209,7 +209,8 @@ def cost_lines(cost: Cost) -> list[str]:
     low, high = cost.seconds / cost.factor, cost.seconds * cost.factor
     return [
         f"time: about {_time(cost.seconds)}, mostly between {_time(low)} and {_time(high)}",
-        f"memory: about {cost.memory_bytes / 2**20:,.0f} MiB",
+        f"memory: about {cost.memory_bytes / 2**20:,.0f} MiB, at least {cost.least_memory_bytes / 2**20:,.0f} MiB "
+        "with --max-memory (on Linux)",
         f"candidate pairs: up to about {float(f'{cost.pairs:.2g}'):,.0f}",
         f"by {cost.basis}",
     ]

@@ -324,7 +324,8 @@ class MergeOptions:
         None,
         "text",
         "run",
-        "Stop with exit code 5 rather than use more memory than this, such as 4G; none sets no limit.",
+        "Keep no more than this in memory, such as 4G. On Linux what is too much lives in a file beside the results "
+        "meanwhile. Where that is not possible, or too little, the run stops with exit code 5; none sets no limit.",
         metavar="SIZE",
         none_word="none",
         in_digest=False,

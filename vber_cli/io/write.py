@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -34,7 +35,7 @@ class _Scribe:
     def give(self, work: Callable[[], None]) -> None:
         """Have it done after what was given before; an error of that is raised here."""
         self.wait()
-        self._last = self._pool.submit(work)
+        self._last = self._pool.submit(copy_context().run, work)
 
     def wait(self) -> None:
         """Wait until nothing is left to do."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from vber_cli.profiling.profile import Cost
-from vber_cli.running import MOST_LEARNED_FROM, memory_of_merge
+from vber_cli.running import MOST_LEARNED_FROM, least_memory_of_merge, memory_of_merge
 
 # Twelve merges of 500 to ten million records and 6 to 11 fields, on two cores: all took between a third of this and
 # three times as much. How hard components are, records and pairs do not tell.
@@ -43,6 +43,7 @@ def estimate_cost(size: tuple[int, int], pairs_in_sample: int, n_sampled: int, m
         round(pairs),
         seconds,
         round(memory_of_merge(n_records, n_fields)),
+        round(least_memory_of_merge(n_records, n_fields)),
         _FACTOR_BEYOND if beyond else _FACTOR,
         basis,
     )

@@ -187,6 +187,8 @@ class Cost:
         Candidate pairs.
     seconds, memory_bytes
         Of the whole run.
+    least_memory_bytes
+        What `--max-memory` has to allow, on Linux.
     factor
         The truth lies mostly between the estimate divided and multiplied by this.
     basis
@@ -196,6 +198,7 @@ class Cost:
     pairs: int
     seconds: float
     memory_bytes: int
+    least_memory_bytes: int
     factor: float
     basis: str
 

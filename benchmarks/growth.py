@@ -3,7 +3,8 @@
 
 `python benchmarks/growth.py` makes people of 10,000 to a million records (`--sizes`), merges them with no option but
 the files and the threads, in turn, and compares the tables of one thread with those of more. Beside each stands what
-reading the files and writing them as dictionaries takes. Writes growth.md, growth.json and growth.svg.
+reading the files and writing them as dictionaries takes. Each size is merged once more within less memory than it took,
+as little as it agrees to. Writes growth.md, growth.json and growth.svg.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ HERE = ROOT / "benchmarks"
 TABLES = ("assignments", "individuals", "links", "phi", "lambda")
 INFERENCE = ("learn", "certify", "link")  # phases; the others read, compare and write
 HEAD = ("records", "threads", "seconds", "inference", "s / 100,000", "MiB", "KiB / record", "F1", "floor", "same")
+HELD_HEAD = ("records", "--max-memory, MiB", "MiB", "MiB without", "seconds", "times as long", "same")
+SHARES = (0.4, 0.5, 0.6, 0.75, 0.9)  # of the memory that a merge took, to be tried as its limit
+REFUSED = 5  # the exit code of a merge that does not fit
 LIMIT = 7200.0  # seconds
 
 
@@ -38,8 +42,10 @@ def same_tables(one: Path, other: Path) -> bool:
     return all(pq.read_table(one / f"{t}.parquet").equals(pq.read_table(other / f"{t}.parquet")) for t in TABLES)
 
 
-def grown(vber: str, size: int, threads: Sequence[int], n_runs: int, scratch: Path) -> list[dict[str, object]]:
-    """Rows of one size: one for each number of threads, which take turns."""
+def grown(
+    vber: str, size: int, threads: Sequence[int], n_runs: int, scratch: Path
+) -> tuple[list[dict[str, object]], dict[str, object]]:
+    """Rows of one size: one for each number of threads, which take turns; and of a merge within less memory."""
     files, truth = generate(scratch / "data", Options(records=size, entities=size * 4 // 5))
     paths = [str(path) for path in files]
     floor = [sys.executable, str(HERE / "peers" / "io_floor.py"), *paths, str(scratch / "floor.parquet")]
@@ -67,7 +73,35 @@ def grown(vber: str, size: int, threads: Sequence[int], n_runs: int, scratch: Pa
                 "same_tables": same_tables(scratch / f"out{threads[0]}", scratch / f"out{number}"),
             }
         )  # fmt: skip
-    return rows
+    return rows, held(vber, paths, rows[-1], scratch / f"out{threads[-1]}", scratch / "held")
+
+
+def held(vber: str, paths: Sequence[str], free: dict[str, object], free_out: Path, out: Path) -> dict[str, object]:
+    """A merge within the smallest share of the memory of another that is not refused."""
+    mebibytes, seconds = (float(str(free[name])) for name in ("mebibytes", "seconds"))
+    for share in SHARES:
+        limit = round(share * mebibytes)
+        asked = ["--threads", str(free["threads"]), "--max-memory", f"{limit}M"]
+        run = measure([vber, "merge", *paths, *asked, "--out", str(out), "--force", "-q"], LIMIT)
+        if run.code == 0:
+            return {
+                "records": free["records"], "limit": limit, "mebibytes": run.mebibytes, "free_mebibytes": mebibytes,
+                "seconds": run.seconds, "times": run.seconds / seconds, "same_tables": same_tables(free_out, out),
+            }  # fmt: skip
+        if run.code != REFUSED:
+            raise SystemExit(f"{free['records']:,} records within {limit} MiB: exit code {run.code}\n{run.error}")
+    return {"records": free["records"], "limit": None}
+
+
+def held_row(row: dict[str, object]) -> str:
+    """One line of the table of merges within less memory."""
+    if row["limit"] is None:
+        return f"| {row['records']:,} | refused" + " |" * (len(HELD_HEAD) - 1)
+    cells = [
+        f"{row['records']:,}", f"{row['limit']:,}", f"{row['mebibytes']:,.0f}", f"{row['free_mebibytes']:,.0f}",
+        f"{row['seconds']:.1f}", f"{row['times']:.2f}", "yes" if row["same_tables"] else "NO",
+    ]  # fmt: skip
+    return f"| {' | '.join(cells)} |"
 
 
 def table_row(row: dict[str, object]) -> str:
@@ -131,12 +165,13 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     vber = str(Path(sysconfig.get_path("scripts")) / "vber")
     about = machine()
-    rows = []
+    rows, within = [], []
     for size in options.sizes:
         with tempfile.TemporaryDirectory() as scratch:
-            found = grown(vber, size, options.threads, options.runs, Path(scratch))
-        print(*map(table_row, found), sep="\n", flush=True)
+            found, less = grown(vber, size, options.threads, options.runs, Path(scratch))
+        print(*map(table_row, found), held_row(less), sep="\n", flush=True)
         rows += found
+        within.append(less)
     text = [
         "# Growth", "",
         "Made by `python benchmarks/growth.py`: people made by `generate.py`, four fifths of them different, in two",
@@ -145,10 +180,15 @@ def main(arguments: Sequence[str]) -> int:
         f"with Arrow; *same*: all tables hold the same rows as with one thread. Medians of {options.runs}.", "",
         ", ".join(f"{name} {value}" for name, value in about.items()), "",
         f"| {' | '.join(HEAD)} |", "|--:" * (len(HEAD) - 1) + "|---|", *map(table_row, rows), "", *ratios(rows), "",
+        "Once more with the most threads and `--max-memory`, which lets arrays live on the disk (Linux), the smallest",
+        f"of {', '.join(f'{share:.0%}' for share in SHARES)} of what the merge without it took that is not refused.", "",
+        f"| {' | '.join(HELD_HEAD)} |", "|--:" * (len(HELD_HEAD) - 1) + "|---|", *map(held_row, within), "",
         "![seconds and memory by records](growth.svg)", "",
     ]  # fmt: skip
     (options.out / "growth.md").write_text("\n".join(text))
-    (options.out / "growth.json").write_text(json.dumps({"machine": about, "rows": rows}, indent=1) + "\n")
+    (options.out / "growth.json").write_text(
+        json.dumps({"machine": about, "rows": rows, "within_less_memory": within}, indent=1) + "\n"
+    )
     draw(rows, options.out / "growth.svg")
     return 0
 

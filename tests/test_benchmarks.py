@@ -174,7 +174,9 @@ def test_smered_is_run_beside_merge(vber: str, rldata500: DataSet, tmp_path: Pat
 
 def test_growth_measures_each_number_of_threads(tmp_path: Path) -> None:
     vber = str(Path(sys.executable).parent / "vber")
-    rows = growth.grown(vber, 400, (1, 2), 1, tmp_path)
+    rows, within = growth.grown(vber, 400, (1, 2), 1, tmp_path)
+    assert within == {"records": 400, "limit": None}  # so few take little but the program itself
+    assert growth.held_row(within).count("|") == len(growth.HELD_HEAD) + 1
     assert [(row["records"], row["threads"]) for row in rows] == [(400, 1), (400, 2)]
     assert all(row["same_tables"] for row in rows)
     assert all(0.0 < float(str(row["inference_seconds"])) < float(str(row["seconds"])) for row in rows)
@@ -185,3 +187,24 @@ def test_growth_measures_each_number_of_threads(tmp_path: Path) -> None:
     table = pq.read_table(tmp_path / "out2" / "links.parquet")
     pq.write_table(table.slice(1), tmp_path / "out1" / "links.parquet")
     assert not growth.same_tables(tmp_path / "out1", tmp_path / "out2")
+
+
+def test_growth_measures_a_merge_within_less_memory(tmp_path: Path) -> None:
+    vber = str(Path(sys.executable).parent / "vber")
+    files, _ = generate(tmp_path, Options(records=400, entities=300))
+    paths = [str(path) for path in files]
+    free = tmp_path / "free"
+    assert measure([vber, "merge", *paths, "--out", str(free), "-q"], 600).code == 0
+    row = growth.held(
+        vber, paths, {"records": 400, "threads": 1, "mebibytes": 4000, "seconds": 2.0}, free, tmp_path / "held"
+    )
+    assert row["limit"] == 1600
+    assert row["same_tables"]
+    assert 0 < float(str(row["mebibytes"])) < 1600
+    assert growth.held_row(row).count("|") == len(growth.HELD_HEAD) + 1
+
+
+def test_memory_is_measured_without_what_the_parent_holds() -> None:
+    held = bytearray(500_000_000)
+    run = measure([sys.executable, "-c", "import time; time.sleep(0.3)"], 60)
+    assert 0 < run.mebibytes < 200 < len(held)

@@ -181,7 +181,7 @@ def main(arguments: Sequence[str]) -> int:
         ", ".join(f"{name} {value}" for name, value in about.items()), "",
         f"| {' | '.join(HEAD)} |", "|--:" * (len(HEAD) - 1) + "|---|", *map(table_row, rows), "", *ratios(rows), "",
         "Once more with the most threads and `--max-memory`, which lets arrays live on the disk (Linux), the smallest",
-        f"of {', '.join(f'{share:.0%}' for share in SHARES)} of what the merge without it took that is not refused.", "",
+        f"of {', '.join(f'{share:.0%}' for share in SHARES)} of what it took without that is not refused.", "",
         f"| {' | '.join(HELD_HEAD)} |", "|--:" * (len(HELD_HEAD) - 1) + "|---|", *map(held_row, within), "",
         "![seconds and memory by records](growth.svg)", "",
     ]  # fmt: skip

@@ -311,16 +311,53 @@ def test_a_class_that_strangers_would_fill_is_left_out(rng):
     exact = np.tile([1.0, 0.0, 0.0], (3, 3, 1))
     noise = Noise(np.array([right, no_name, no_sex]), exact, np.array([0.5, 0.3, 0.2]))
     # ten strangers per record share the first two fields, 0.13 the last two
-    kept = without_strangers(noise, model, 400)
+    nobody = Relations.none(3)
+    kept = without_strangers(noise, model, 400, nobody, 199.5)
     np.testing.assert_array_equal(kept.concentration, [right])
     np.testing.assert_array_equal(kept.share, [1.0])
     # among few records nobody shares the last two
-    few = without_strangers(noise, model, 100)
+    few = without_strangers(noise, model, 100, nobody, 49.5)
     np.testing.assert_array_equal(few.concentration, [right, no_sex])
     np.testing.assert_allclose(few.share, [5 / 7, 2 / 7])
     # something has to explain the links
     only = noise.only(np.array([False, True, False]))
-    assert without_strangers(only, model, 400) is only
+    assert without_strangers(only, model, 400, nobody, 199.5) is only
+
+
+def test_a_class_that_relatives_would_fill_is_left_out(rng):
+    """Wrong in the given name and the birth date, it would be made of the family, who share surname and postcode."""
+    codes = rng.integers(0, 3000, (400, 4)).astype(np.int32)  # given name, surname, birth date, postcode
+    records = Records(codes, np.zeros(400, np.int32), np.full(4, 3000))
+    model = block_model(records, exact_evidence(make_prior(records, "empirical", 0.1), 4))
+    right, family, moved = [0.1, 0.1, 0.1, 0.1], [3.0, 0.1, 5.0, 0.1], [0.1, 0.1, 0.1, 50.0]
+    noise = Noise(np.array([right, family, moved]), np.tile([1.0, 0.0, 0.0], (3, 4, 1)), np.array([0.6, 0.1, 0.3]))
+    level = np.zeros((1, 4, 4))
+    level[0, :, 0] = [0.01, 0.9, 0.001, 0.95]
+    level[0, :, 3] = 1.0 - level[0, :, 0]
+    pairs_per_record = 199.5
+    for related, kept in ((0.3, [right, moved]), (0.1, [right, family, moved])):  # relatives per record
+        relations = Relations(np.array([related / pairs_per_record]), level)
+        found = without_strangers(noise, model, 400, relations, pairs_per_record)
+        np.testing.assert_array_equal(found.concentration, kept)
+    # twins, who agree as links do, are no measure of them
+    twins = Relations(np.array([0.3 / pairs_per_record]), level, np.array([0]))
+    assert without_strangers(noise, model, 400, twins, pairs_per_record).n_classes == 3
+
+
+def test_a_class_that_has_come_to_hold_relatives_is_left_out_of_what_is_known():
+    records, *_ = population(np.random.default_rng(1), 150, 3)
+    _, _, now, _ = begin(records)
+    n_fields = records.n_fields
+    wrong = np.full((2, n_fields), 0.1)
+    wrong[1, :-1] = 9.0
+    noise = Noise(wrong, np.tile([1.0, 0.0, 0.0], (2, n_fields, 1)), np.array([0.8, 0.2]))
+    level = np.zeros((1, n_fields, 4))
+    level[0, :, 3] = 1.0
+    level[0, -1] = [0.9, 0.0, 0.0, 0.1]
+    related = Relations(np.array([1.0 / records.n_records]), level)  # half a pair for each record
+    now = replace(now, evidence=replace(now.evidence, noise=noise, relations=related))
+    told = learn.told_from_strangers(records, now)
+    np.testing.assert_array_equal(told.evidence.noise.concentration, wrong[:1])
 
 
 def test_what_is_learned_from_a_part_is_for_all(monkeypatch):
@@ -332,7 +369,7 @@ def test_what_is_learned_from_a_part_is_for_all(monkeypatch):
 
     def told(usual, name):
         def ask(*arguments):
-            *_, model, n_records = arguments
+            model, n_records = arguments[:2] if name == "parts_that_links_change" else arguments[1:3]
             asked.append((name, len(model.codes), n_records))
             return usual(*arguments)
 

@@ -22,6 +22,7 @@ from vber_cli.engine.learn import (
     choose_relations,
     learn,
     sharpen_relations,
+    told_from_strangers,
 )
 from vber_cli.engine.link_posterior import LinkPosterior, link_posterior
 from vber_cli.engine.moves import Partition
@@ -124,7 +125,7 @@ def _learn_once(
 
     if last:  # what is hardly ever found would only take time
         noise = now.evidence.noise.without_rare(_RARE_CLASS)
-        now = replace(now, evidence=replace(now.evidence, noise=noise))
+        now = told_from_strangers(records, replace(now, evidence=replace(now.evidence, noise=noise)))
     if settings.learn_relations and not last:
         now, relation_bic = step("relations", lambda: choose_relations(records, pairs, now, settings))
     now = rounds(_FIRST_ROUNDS, watch=False)

@@ -289,8 +289,17 @@ def choose_noise(
     clear = probability > _LINK
     levels = pair_levels(model, graph.pair_a[clear], graph.pair_b[clear])
     choice = choose_classes(levels, probability[clear], possible_levels(model), settings.seed)
-    noise = without_strangers(choice.noise, model, _n_all(records))
-    return replace(now, evidence=replace(now.evidence, noise=noise)), choice.bic
+    now = replace(now, evidence=replace(now.evidence, noise=choice.noise))
+    return told_from_strangers(records, now), choice.bic
+
+
+def told_from_strangers(records: Records, now: Hyperparameters) -> Hyperparameters:
+    """The same without noise classes that strangers or relatives would make, however they came about."""
+    evidence = now.evidence
+    model = block_model(records, evidence)
+    pairs_per_record = n_free_pairs(model.constraints, records.n_records) / records.n_records
+    noise = without_strangers(evidence.noise, model, _n_all(records), evidence.relations, pairs_per_record)
+    return replace(now, evidence=replace(evidence, noise=noise))
 
 
 def _n_all(records: Records) -> int:
@@ -335,9 +344,8 @@ def choose_relations(
         noise = choose_classes(pairs.levels[link], anchor.probability[link], possible, settings.seed).noise
         noise = with_changed_parts(noise, parts)
     tilt = np.zeros(0) if presence is None else presence.tilt
-    noise = without_strangers(noise, model, _n_all(records))
     evidence = replace(now.evidence, noise=noise, relations=found.relations, tilt=tilt)
-    return replace(now, evidence=evidence), found.bic
+    return told_from_strangers(records, replace(now, evidence=evidence)), found.bic
 
 
 def sharpen_relations(

@@ -256,15 +256,30 @@ def parts_that_links_change(model: BlockModel, n_records: int) -> list[np.ndarra
     return [part for part in parts if _shows_change(model, part) and _alike_in(model, ~part, n_records) <= _MOST_ALIKE]
 
 
-def without_strangers(noise: Noise, model: BlockModel, n_records: int) -> Noise:
-    """The noise without classes that strangers would make, unless all are such.
+def without_strangers(
+    noise: Noise, model: BlockModel, n_records: int, relations: Relations, pairs_per_record: float
+) -> Noise:
+    """The noise without classes that strangers or relatives would make, unless all are such.
 
-    A class that is wrong for the most part in some fields is left out where too many strangers share the others, by
+    A class that is wrong for the most part in some fields is left out where too many of them share the others, by
     the measure of `parts_that_links_change`. Whether it holds links nobody could say: it would be made of these.
+
+    Parameters
+    ----------
+    noise, model
+        As they are.
+    n_records
+        All records, of which the model's may be a part: among them there are the more strangers.
+    relations, pairs_per_record
+        Relatives, by pairs of the model's records.
     """
     wrong = noise.concentration > 1.0
-    kept = np.array([not one.any() or _alike_in(model, ~one, n_records) <= _MOST_ALIKE for one in wrong])
-    return noise.only(kept) if kept.any() else noise
+    kept = [not one.any() or _alike_in(model, ~one, n_records) <= _MOST_ALIKE for one in wrong]
+    own = relations.own
+    for one, part in enumerate(wrong):
+        alike = relations.levels[own][:, ~part, 0].prod(axis=1)
+        kept[one] &= not part.any() or bool(relations.odds[own] @ alike * pairs_per_record <= _MOST_ALIKE)
+    return noise.only(np.array(kept)) if any(kept) else noise
 
 
 def _alike_in(model: BlockModel, fields: np.ndarray, n_records: int) -> float:

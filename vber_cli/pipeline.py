@@ -111,10 +111,10 @@ def run_merge(
             progress, resume=options.resume, max_seconds=options.max_seconds,
         ) as journal,
         compiling_beside(wanted=not compiled and _may_compile_beside(options)),
+        run.within_budget(result.path.parent),
     ):  # fmt: skip
         if result.restored:
             progress.note(f"a run died while it replaced {options.out}: the older result is back")
-        run.keep_within_budget(result.path.parent)
         data = _prepare(options, run, stdin, result, journal, compiled=compiled)
         try:
             found, search = _infer(options, run, data, journal, result)

@@ -71,10 +71,16 @@ class Run:
             f"{'free space, ' if no_room else ''}raise --max-memory, or compare fewer fields with --fields",
         )
 
-    def keep_within_budget(self, folder: Path) -> None:
-        """From here on let what is too much for the budget live in a file of `folder`, where the system can do that."""
+    @contextlib.contextmanager
+    def within_budget(self, folder: Path) -> Iterator[None]:
+        """Let what is too much for the budget live in a file of `folder` meanwhile, where the system can do that."""
         if self.budget is not None:
             self.arena = keep_within(self.budget, folder)
+        try:
+            yield
+        finally:
+            if self.arena is not None:
+                self.arena.let_be()
 
     def check_budget(self, what: str, need: float, least: float, fix: str, *, surely: float = 1.0) -> None:
         """Tell what will be done about the budget, or refuse.

@@ -55,8 +55,7 @@ def run_sample(options: SampleOptions, progress: Progress, *, stdin: BinaryIO | 
         Whatever a user can cause; the old results are untouched then.
     """
     run = Run(options, progress)
-    with ResultDirectory(options.out, force=options.force) as result:
-        run.keep_within_budget(result.path.parent)
+    with ResultDirectory(options.out, force=options.force) as result, run.within_budget(result.path.parent):
         checkpoint = _Checkpoint(result.path.with_name(f"{result.path.name}.checkpoint.npz"), options, progress)
         databases = open_databases(options, stdin)
         encoded = read_databases(options, run, databases)

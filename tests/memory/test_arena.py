@@ -136,6 +136,29 @@ def test_a_second_call_changes_the_limit(tmp_path: Path) -> None:
     )
 
 
+@linux
+def test_after_a_run_no_more_is_taken(tmp_path: Path) -> None:
+    in_a_process(
+        """
+        import threading
+        arena = keep_within(200 * MB, folder)
+        array = np.arange(40 * MB)
+        assert any(thread.name == "vber-watch" for thread in threading.enumerate())
+        arena.let_be()
+        assert not any(thread.name == "vber-watch" for thread in threading.enumerate())
+        used = arena.most_used
+        more = np.ones(40 * MB)
+        assert arena.most_used == used
+        assert array[-1] == 40 * MB - 1 and more.sum() == 40 * MB
+        del array
+        assert keep_within(4000 * MB, folder) is arena
+        again = np.arange(80 * MB)
+        assert arena.most_used > used
+        """,
+        tmp_path,
+    )
+
+
 def test_other_systems_have_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(arena.sys, "platform", "darwin")
     assert arena.keep_within(1 << 40, tmp_path) is None

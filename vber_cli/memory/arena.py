@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 _SIZE = 1 << 40  # bytes of the range of addresses: only what is used takes memory or disk
-_LEAST = 1 << 18  # bytes of a block that is worth a place in the file
+_LEAST, _NOTHING = 1 << 18, 1 << 62  # bytes of a block that is worth a place in the file, and of none
 _MARGIN = 64 << 20, 4  # bytes, and one part of so many of the limit: what may come in between two looks
 _NO_RESERVE, _SHARED, _READ_WRITE = 0x4000, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE
 _SET_HANDLER, _GET_HANDLER = 304, 305  # of numpy's C interface: PyDataMem_SetHandler, PyDataMem_GetHandler
@@ -68,7 +68,7 @@ class Arena:
         self._state = np.zeros(kernels.STATE_LENGTH, dtype=np.int64)
         self._state[kernels.FILE], self._state[kernels.PAGE] = self._file.fileno(), mmap.PAGESIZE
         self._state[kernels.BASE], self._state[kernels.SIZE] = self._map(), _SIZE
-        self._state[kernels.LEAST], self._state[kernels.STATM] = _LEAST, self._statm.fileno()
+        self._state[kernels.LEAST], self._state[kernels.STATM] = _NOTHING, self._statm.fileno()
         self._state[kernels.N_BLOCKS] = 1
         self._state[kernels.TABLE : kernels.TABLE + kernels.WIDTH] = self._state[kernels.BASE], _SIZE, 1
         self._state[kernels.PROGRAM] = int(self._statm.read().split()[2]) * mmap.PAGESIZE
@@ -89,7 +89,7 @@ class Arena:
         self._stop()
         self._state[self._kernels.STOP] = 1
         self._kernels.watch_kernel(self._state)  # compiled or loaded now, not while nobody watches
-        self._state[self._kernels.STOP] = 0
+        self._state[self._kernels.STOP], self._state[self._kernels.LEAST] = 0, _LEAST
         self._state[self._kernels.AIM] = max(limit - margin - limit // part, 0)
         self._state[self._kernels.LIMIT] = max(limit - margin, 0)
         self._watch = threading.Thread(
@@ -97,10 +97,16 @@ class Arena:
         )
         self._watch.start()
 
+    def let_be(self) -> None:
+        """Watch no longer, and take no more blocks; those that are here stay."""
+        self._stop()
+        self._state[self._kernels.LEAST] = _NOTHING
+
     def _stop(self) -> None:
         if self._watch is not None:
             self._state[self._kernels.STOP] = 1
             self._watch.join()
+            self._watch = None
 
     def serve(self) -> None:
         """Serve numpy, in this context and those copied from it, and Python, as long as the process lives."""

@@ -119,6 +119,18 @@ def test_where_the_disk_has_no_room_memory_is_used(tmp_path: Path) -> None:
 
 
 @linux
+def test_a_limit_beyond_all_memory_is_none(tmp_path: Path) -> None:
+    in_a_process(
+        """
+        arena = keep_within(10**40, folder)
+        array = np.arange(20 * MB)
+        assert arena.most_used >= 160 * MB and arena.evicted == 0 and array[-1] == 20 * MB - 1
+        """,
+        tmp_path,
+    )
+
+
+@linux
 def test_a_second_call_changes_the_limit(tmp_path: Path) -> None:
     in_a_process(
         """
@@ -160,10 +172,12 @@ def test_after_a_run_no_more_is_taken(tmp_path: Path) -> None:
 
 
 def test_other_systems_have_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(arena, "_arenas", [])
     monkeypatch.setattr(arena.sys, "platform", "darwin")
     assert arena.keep_within(1 << 40, tmp_path) is None
 
 
 @linux
-def test_a_folder_that_cannot_be_written_to_has_none(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_to_has_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(arena, "_arenas", [])
     assert arena.keep_within(1 << 40, tmp_path / "missing") is None

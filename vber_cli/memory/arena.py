@@ -86,6 +86,7 @@ class Arena:
     def hold(self, limit: int) -> None:
         """Let no more than so many bytes be resident from now on, as far as the arena's pages can make room."""
         margin, part = _MARGIN
+        limit = min(limit, _SIZE)
         self._stop()
         self._state[self._kernels.STOP] = 1
         self._kernels.watch_kernel(self._state)  # compiled or loaded now, not while nobody watches

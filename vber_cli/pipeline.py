@@ -53,6 +53,7 @@ from vber_cli.running import (
 )
 
 _SURELY = 0.75  # of the memory that a run is expected to need: with less it is not even begun
+_COMPILING = 2.8e8  # bytes that the compiler holds besides
 _MANY_INDIVIDUALS = 100  # times the number of records: a fixed K beyond is worth a warning
 
 
@@ -188,7 +189,7 @@ def _prepare(
         earlier.check_fields(encoded.codebook.fields, [kind.kind for kind in compared.types])
     order = canonical_order(compared.records, *decisions.keys())
     constraints = constraints_in_order(decisions, encoded.records, order, encoded, options.K)
-    _check_options(options, run, compared.records)
+    _check_options(options, run, compared.records, compiled=compiled)
     journal.share(similar=compared.similar, constraints=constraints)
     key_codes = compared.key_codes[order]
     compared = replace(compared, key_codes=compared.key_codes[:0].copy())
@@ -272,7 +273,7 @@ def _compare(options: MergeOptions, run: Run, encoded: Encoded, names: list[str]
     return compared
 
 
-def _check_options(options: MergeOptions, run: Run, records: Records) -> None:
+def _check_options(options: MergeOptions, run: Run, records: Records, *, compiled: bool) -> None:
     n, k = records.n_records, options.K
     if k is not None and k > _MANY_INDIVIDUALS * n:
         run.warn(
@@ -284,8 +285,10 @@ def _check_options(options: MergeOptions, run: Run, records: Records) -> None:
             f"the literal updates keep A fixed: concentration {DEFAULT_CONCENTRATION} for every field "
             "(--concentration sets another)"
         )
+    need, least = memory_of_merge(n, records.n_fields), least_memory_of_merge(n, records.n_fields)
     run.check_budget(
-        "this run", memory_of_merge(n, records.n_fields), least_memory_of_merge(n, records.n_fields),
+        "this run" if compiled else "this run, which compiles the inner loops first,",
+        need, least if compiled else least + _COMPILING,
         "raise --max-memory, or compare fewer fields with --fields", surely=_SURELY,
     )  # fmt: skip
 

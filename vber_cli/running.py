@@ -76,6 +76,10 @@ class Run:
         """Let what is too much for the budget live in a file of `folder` meanwhile, where the system can do that."""
         if self.budget is not None:
             self.arena = keep_within(self.budget, folder)
+            if self.arena is None and sys.platform.startswith("linux"):
+                self.progress.note(
+                    "no array can live on the disk here: the folder of the results or the address space is limited"
+                )
         try:
             yield
         finally:

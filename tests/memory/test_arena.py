@@ -14,7 +14,7 @@ from vber_cli.memory import arena
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="an arena needs Linux")
 
 BEGIN = """
-import os, resource, sys
+import contextvars, os, resource, sys
 from pathlib import Path
 import numpy as np
 from vber_cli.memory.arena import keep_within
@@ -68,10 +68,12 @@ def test_what_is_zero_and_what_grows(tmp_path: Path) -> None:
         del dirty
         assert not np.zeros(5 * MB).any()
         assert arena.most_used == used  # where the ones were
-        text = bytearray()
+        used = arena.most_used
+        text = bytearray(b"a" * MB)
         for i in range(2000):
-            text += bytes([i % 251]) * 5000
-        assert text == b"".join(bytes([i % 251]) * 5000 for i in range(2000))
+            text += bytes([i % 251]) * 50_000
+        assert arena.most_used > used + 40 * MB
+        assert text == b"a" * MB + b"".join(bytes([i % 251]) * 50_000 for i in range(2000))
         numbers = list(range(1_000_000))
         assert sum(numbers) == 499_999_500_000
         rows = np.empty(MB)
@@ -99,6 +101,57 @@ def test_arrays_of_threads_and_of_kernels_live_there(tmp_path: Path) -> None:
         made = nb.njit(lambda n: np.ones(n))(10 * MB)
         assert arena.most_used >= 400 * MB
         assert made.sum() == 10 * MB and sum(x.sum() for x in held) == 40 * MB
+        """,
+        tmp_path,
+    )
+
+
+@linux
+def test_threads_that_take_and_free_at_once(tmp_path: Path) -> None:
+    in_a_process(
+        """
+        import threading
+        import numba as nb
+        arena = keep_within(resident() + 300 * MB, folder)
+        made = nb.njit(nogil=True)(lambda n, value: np.full(n, value))
+        made(10, 1)
+        wrong = []
+
+        def churn(seed):
+            rng, held = np.random.default_rng(seed), []
+            for step in range(700):
+                n = int(rng.integers(1, 400_000))
+                array = (np.zeros(n, np.int64), np.full(n, step), made(n, step))[step % 3]
+                array[:] = step
+                held.append((step, array))
+                if len(held) > 20:
+                    value, array = held.pop(int(rng.integers(len(held))))
+                    if not (array == value).all():
+                        wrong.append(value)
+
+        threads = [threading.Thread(target=contextvars.copy_context().run, args=(churn, seed)) for seed in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong and arena.most_used > 40 * MB
+        """,
+        tmp_path,
+    )
+
+
+@linux
+def test_what_a_refusal_took_of_the_disk_is_given_back(tmp_path: Path) -> None:
+    in_a_process(
+        """
+        arena = keep_within(4000 * MB, folder)
+        held = np.ones(10 * MB)
+        state, kernels = arena._state, arena._kernels
+        before = os.fstat(state[kernels.FILE]).st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200 * MB, 200 * MB))
+        more = [np.ones(10 * MB) for _ in range(4)]
+        assert arena.refused > 0 and held.sum() + sum(x.sum() for x in more) == 50 * MB
+        assert os.fstat(state[kernels.FILE]).st_size == state[kernels.RESERVED] >= before
         """,
         tmp_path,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from tests.called import from_python
 
 kernels = pytest.importorskip("vber_cli.memory.arena_kernels")
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="an arena needs Linux")
 PAGE = 4096
 BASE = 7 * PAGE
 
@@ -24,7 +26,7 @@ def arena(n_pages: int, file: int) -> np.ndarray:
     """The state of an arena of so many pages, all free."""
     state = np.zeros(kernels.STATE_LENGTH, dtype=np.int64)
     state[[kernels.BASE, kernels.SIZE, kernels.FILE, kernels.PAGE]] = BASE, n_pages * PAGE, file, PAGE
-    state[kernels.N_BLOCKS] = 1
+    state[kernels.N_BLOCKS], state[kernels.ROOM] = 1, n_pages * PAGE
     state[kernels.TABLE : kernels.TABLE + kernels.WIDTH] = BASE, n_pages * PAGE, 1
     return state
 
@@ -104,12 +106,24 @@ def test_no_room_on_the_disk_gives_nothing_out() -> None:
     assert blocks(state) == [(BASE, 100 * PAGE, 1)]
 
 
+def test_the_rest_of_the_disk_is_for_others(file: int) -> None:
+    state = arena(100, file)
+    state[kernels.ROOM] = 10 * PAGE
+    first = take(state, 8 * PAGE)[0]
+    assert first == BASE
+    assert take(state, 3 * PAGE) == (0, False)
+    assert take(state, 2 * PAGE)[0] == BASE + 8 * PAGE
+    assert state[kernels.RESERVED] == 10 * PAGE
+    assert state[kernels.REFUSED] == 1
+
+
 def test_a_full_table_gives_nothing_out(file: int) -> None:
     n = kernels.MOST_BLOCKS
     state = arena(n + 10, file)
     taken = [take(state, PAGE)[0] for _ in range(n)]
     assert 0 not in taken[:-1]
     assert taken[-1] == 0
+    assert state[kernels.REFUSED] == 0, "there is room on the disk"
     give_back(state, taken[5])
     assert take(state, PAGE)[0] == taken[5]
 

@@ -17,16 +17,19 @@ import os
 import sys
 import tempfile
 import threading
+import tracemalloc
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-_SIZE = 1 << 40  # bytes of the range of addresses: only what is used takes memory or disk
+_SIZES = tuple(1 << bits for bits in range(40, 31, -1))  # bytes of the range of addresses, the first that there is
+_SHARE_OF_DISK = 2  # one part of so many of what is free: the rest is for the results, and for others
 _LEAST, _NOTHING = 1 << 18, 1 << 62  # bytes of a block that is worth a place in the file, and of none
 _MARGIN = 64 << 20, 4  # bytes, and one part of so many of the limit: what may come in between two looks
 _NO_RESERVE, _SHARED, _READ_WRITE = 0x4000, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE
+_DONT_FORK = 10  # MADV_DONTFORK
 _SET_HANDLER, _GET_HANDLER = 304, 305  # of numpy's C interface: PyDataMem_SetHandler, PyDataMem_GetHandler
 _HANDLER = b"mem_handler"
 _RAW_DOMAIN = 0  # PYMEM_DOMAIN_RAW
@@ -67,27 +70,34 @@ class Arena:
         self._library = ctypes.CDLL(None, use_errno=True)
         self._state = np.zeros(kernels.STATE_LENGTH, dtype=np.int64)
         self._state[kernels.FILE], self._state[kernels.PAGE] = self._file.fileno(), mmap.PAGESIZE
-        self._state[kernels.BASE], self._state[kernels.SIZE] = self._map(), _SIZE
+        base, size = self._map()
+        self._state[kernels.BASE], self._state[kernels.SIZE] = base, size
         self._state[kernels.LEAST], self._state[kernels.STATM] = _NOTHING, self._statm.fileno()
         self._state[kernels.N_BLOCKS] = 1
-        self._state[kernels.TABLE : kernels.TABLE + kernels.WIDTH] = self._state[kernels.BASE], _SIZE, 1
+        self._state[kernels.TABLE : kernels.TABLE + kernels.WIDTH] = base, size, 1
         self._state[kernels.PROGRAM] = int(self._statm.read().split()[2]) * mmap.PAGESIZE
         self._watch: threading.Thread | None = None
         self._kept: list[Any] = []
 
-    def _map(self) -> int:
+    def _map(self) -> tuple[int, int]:
+        """The base and the length of a range of addresses before the file; a child of this process has none."""
         self._library.mmap.restype = ctypes.c_void_p
         self._library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-        base = self._library.mmap(None, _SIZE, _READ_WRITE, _SHARED | _NO_RESERVE, self._file.fileno(), 0)
-        if base in (None, ctypes.c_size_t(-1).value):
-            raise OSError(ctypes.get_errno(), "no such range of addresses")
-        return int(base)
+        for size in _SIZES:
+            base = self._library.mmap(None, size, _READ_WRITE, _SHARED | _NO_RESERVE, self._file.fileno(), 0)
+            if base not in (None, ctypes.c_size_t(-1).value):
+                self._library.madvise(ctypes.c_void_p(base), ctypes.c_size_t(size), _DONT_FORK)
+                return int(base), size
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     def hold(self, limit: int) -> None:
         """Let no more than so many bytes be resident from now on, as far as the arena's pages can make room."""
         margin, part = _MARGIN
-        limit = min(limit, _SIZE)
+        limit = min(limit, int(self._state[self._kernels.SIZE]))
         self._stop()
+        disk = os.fstatvfs(self._file.fileno())
+        room = disk.f_bavail * disk.f_frsize // _SHARE_OF_DISK + int(self._state[self._kernels.RESERVED])
+        self._state[self._kernels.ROOM] = min(room, int(self._state[self._kernels.SIZE]))
         self._state[self._kernels.STOP] = 1
         self._kernels.watch_kernel(self._state)  # compiled or loaded now, not while nobody watches
         self._state[self._kernels.STOP], self._state[self._kernels.LEAST] = 0, _LEAST
@@ -112,7 +122,8 @@ class Arena:
     def serve(self) -> None:
         """Serve numpy, in this context and those copied from it, and Python, as long as the process lives."""
         self._serve_numpy()
-        if not (sys.flags.dev_mode or os.environ.get("PYTHONMALLOC")):  # else blocks know who made them
+        watched = sys.flags.dev_mode or os.environ.get("PYTHONMALLOC") or tracemalloc.is_tracing()
+        if not watched:  # by others, who want to free what they have seen
             self._serve_python()
         # to be called, as long as there is a process, by whoever frees a block
         for kept in (self, self._kept, self._kernels):
@@ -138,12 +149,11 @@ class Arena:
         set_handler(capsule)
 
     def _serve_python(self) -> None:
-        """Python's raw memory, and through it what kernels allocate."""
+        """Python's raw memory, and through it what kernels allocate: numba asks it for all that it needs."""
         replaced = _Allocator()
         ctypes.pythonapi.PyMem_GetAllocator(_RAW_DOMAIN, ctypes.byref(replaced))
         allocator = self._hooked(replaced, self._kernels.release)
         ctypes.pythonapi.PyMem_SetAllocator(_RAW_DOMAIN, ctypes.byref(allocator))
-        self._kernels.allocate_as_python_does()
 
     def _hooked(self, replaced: _Allocator, release: Any) -> _Allocator:
         """An allocator that asks the arena first."""

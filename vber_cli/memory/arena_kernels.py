@@ -12,7 +12,6 @@ small, or finds no room here. The functions at the end are called by numpy and b
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numba as nb
@@ -29,6 +28,7 @@ RESERVED, TOUCHED = 9, 10  # bytes from the base on that have room on the disk, 
 STATM, AIM, LIMIT = range(11, 14)  # /proc/self/statm; bytes that should be resident at most, and that must not be more
 PROGRAM, MOST_OUTSIDE = range(14, 16)  # bytes resident of the program's files; most bytes that no file is behind
 STOP, HAND, EVICTED = range(16, 19)  # whether to end, where to go on, bytes let go of
+ROOM = 19  # bytes that the file may have: the rest of the disk is for others
 LOCK = 24  # eight words: a mutex of the C library, for which zeros are an open one
 TEXT_OF_WATCH, TEXT_OF_OTHERS, _TEXT = 32, 40, 64  # where the bytes of statm are read to, and how many
 TABLE, WIDTH, START, LENGTH, FREE = 48, 3, 0, 1, 2
@@ -55,6 +55,7 @@ def _c_function(name: str, n_arguments: int, returns: Any = _word) -> Any:
 
 
 _fallocate = _c_function("posix_fallocate", 3, nb.types.int32)
+_ftruncate = _c_function("ftruncate", 2, nb.types.int32)
 _madvise = _c_function("madvise", 3, nb.types.int32)
 _usleep = _c_function("usleep", 1, nb.types.int32)
 _lock, _unlock = (
@@ -80,7 +81,10 @@ def take(arena: np.ndarray, size: int) -> tuple[int, bool]:
             continue
         split = arena[at + LENGTH] > length
         end = arena[at + START] + length - arena[BASE]
-        if (split and arena[N_BLOCKS] == MOST_BLOCKS) or not _reserve(arena, end):
+        if split and arena[N_BLOCKS] == MOST_BLOCKS:
+            continue
+        if not _reserve(arena, end):
+            arena[REFUSED] += 1
             break
         if split:
             for j in range(TABLE + WIDTH * arena[N_BLOCKS] - 1, at - 1, -1):
@@ -95,7 +99,6 @@ def take(arena: np.ndarray, size: int) -> tuple[int, bool]:
         fresh = arena[at + START] - arena[BASE] >= arena[TOUCHED]
         arena[TOUCHED] = max(arena[TOUCHED], end)
         return arena[at + START], fresh
-    arena[REFUSED] += 1
     return 0, False
 
 
@@ -105,11 +108,14 @@ def _reserve(arena: np.ndarray, end: int) -> bool:
     more = end - arena[RESERVED]
     if more <= 0:
         return True
-    generous = max(more, min(_RESERVED_AT_ONCE, arena[SIZE] - arena[RESERVED]))
+    if end > arena[ROOM]:
+        return False
+    generous = max(more, min(_RESERVED_AT_ONCE, arena[ROOM] - arena[RESERVED]))
     for length in (generous, more):
         if _fallocate(arena[FILE], arena[RESERVED], length) == 0:
             arena[RESERVED] += length
             return True
+        _ftruncate(arena[FILE], arena[RESERVED])  # what it had taken of the disk before it failed
     return False
 
 
@@ -222,12 +228,6 @@ def watch_kernel(arena: np.ndarray) -> None:
             arena[AIM] = max(arena[AIM] - arena[AIM] // _LOWER, min(arena[AIM], lowest))
         if not make_room(arena, 0, TEXT_OF_WATCH):
             _usleep(_LONG_TICK)
-
-
-def allocate_as_python_does() -> None:
-    """Let the arrays of kernels be served by Python's raw memory from now on."""
-    runtime: Any = import_module("numba.core.runtime._nrt_python")
-    runtime.memsys_use_cpython_allocator()
 
 
 def _type_words_at(_context: Any, address: Any) -> tuple[Any, Callable[..., Any]]:

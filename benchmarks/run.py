@@ -34,6 +34,7 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from benchmarks.sets import SETS, DataSet, MissingPackageError, load  # noqa: E402
+from vber_cli.running import high_water  # noqa: E402
 
 HERE = ROOT / "benchmarks"
 PACKAGES = ("vber", "numpy", "numba", "pyarrow", "scipy")
@@ -63,9 +64,9 @@ def measure(command: Sequence[str], limit: float) -> Run:
     with tempfile.TemporaryFile() as errors:
         start = time.perf_counter()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
-        stopped, peak = False, 0.0
+        stopped, peak = False, 0  # what its end reports begins with what this process holds
         while True:
-            peak = max(peak, high_water(process.pid))
+            peak = max(peak, high_water(process.pid) or 0)
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 break
@@ -78,19 +79,7 @@ def measure(command: Sequence[str], limit: float) -> Run:
         errors.seek(0)
         text = errors.read().decode(errors="replace").strip()[-400:]
     unit = 2**20 if sys.platform == "darwin" else 2**10
-    return Run(None if stopped else process.returncode, seconds, peak or usage.ru_maxrss / unit, text)
-
-
-def high_water(pid: int) -> float:
-    """The largest resident size of a process so far in MiB, 0 where /proc does not tell.
-
-    What a process's end reports counts what its parent held when it started it.
-    """
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return 0.0
-    return next((int(line.split()[1]) / 2**10 for line in lines if line.startswith("VmHWM:")), 0.0)
+    return Run(None if stopped else process.returncode, seconds, peak / 2**20 if peak else usage.ru_maxrss / unit, text)
 
 
 def evaluate(vber: str, result: Path, truth: Path) -> dict[str, object]:

@@ -171,12 +171,22 @@ def least_memory_of_merge(n_records: int, n_fields: int) -> float:
 def peak_memory() -> int:
     """Return the largest resident size of this process so far, in bytes.
 
-    Linux counts in `ru_maxrss` what the process held that started this one, and elsewhere what this one did.
+    On Linux `ru_maxrss` begins with what the process held that started this one, so /proc is asked first.
     """
-    with contextlib.suppress(OSError, StopIteration, ValueError), open("/proc/self/status", "rb") as status:
-        return 1024 * int(next(line.split()[1] for line in status if line.startswith(b"VmHWM:")))
+    known = high_water("self")
+    if known is not None:
+        return known
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def high_water(process: int | str) -> int | None:
+    """Return the largest resident size of a process so far, in bytes, where /proc tells it."""
+    with contextlib.suppress(OSError), open(f"/proc/{process}/status", "rb") as status:
+        for line in status:
+            if line.startswith(b"VmHWM:"):
+                return 1024 * int(line.split()[1])
+    return None
 
 
 def open_databases(options: MergeOptions | SampleOptions, stdin: BinaryIO | None) -> list[Database]:

@@ -299,6 +299,8 @@ def told_from_strangers(records: Records, now: Hyperparameters) -> Hyperparamete
     model = block_model(records, evidence)
     pairs_per_record = n_free_pairs(model.constraints, records.n_records) / records.n_records
     noise = without_strangers(evidence.noise, model, _n_all(records), evidence.relations, pairs_per_record)
+    if noise is evidence.noise:
+        return now  # and with it the model that is remembered for it
     return replace(now, evidence=replace(evidence, noise=noise))
 
 

@@ -59,8 +59,8 @@ class Run:
         if self.arena is not None and self.arena.most_outside <= budget:
             if not self._told_of_moment:
                 self.warn(
-                    f"{phase}: for a moment {used / 2**20:,.0f} MiB were resident, over {limit}: pages of the file "
-                    "beside the results, which the system could take back"
+                    f"{phase}: for a moment {used / 2**20:,.0f} MiB were resident, over {limit}, with pages that "
+                    "the system could take back, of the program and of the file beside the results"
                 )
             self._told_of_moment = True
             return
